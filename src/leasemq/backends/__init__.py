@@ -1,0 +1,1 @@
+"""Where jobs live: one package per backend, strangers to one another."""

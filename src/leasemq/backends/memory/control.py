@@ -1,0 +1,159 @@
+"""What operators do to one shelf. See `leasemq.backend.Control` for every promise."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from itertools import islice
+
+from leasemq.backends.memory.shelf import Lane, Shelf
+from leasemq.backends.memory.stored import Stored
+from leasemq.backends.memory.work import NOT_STARTED
+from leasemq.protocol.insight import CancelAnswer, Change, Changed, EventKind
+from leasemq.protocol.model import State, UniqueMode
+
+REPLAYABLE = (State.FAILED, State.EXPIRED, State.CANCELLED)
+
+
+def cancel(shelf: Shelf, job_id: str) -> CancelAnswer:
+    """See `Control.cancel`."""
+    job = shelf.jobs.get(job_id)
+    if job is None:
+        return CancelAnswer.NOT_FOUND
+    if job.state in NOT_STARTED:
+        shelf.end(job, State.CANCELLED, EventKind.CANCELLED, job.keep.record_ms)
+        return CancelAnswer.CANCELLED
+    if job.state is not State.ACTIVE:
+        return CancelAnswer.FINISHED
+    if not job.cancel_requested:
+        job.cancel_requested = True
+        shelf.tell(job, EventKind.CANCEL_REQUESTED)
+    shelf.cancels.add(job.ref)
+    return CancelAnswer.CANCELLING
+
+
+def promote(shelf: Shelf, job: Stored) -> Changed:
+    """See `Control.promote`."""
+    return reschedule(shelf, job, 0) if job.state is State.SCHEDULED else _illegal(job)
+
+
+def reprioritise(shelf: Shelf, job: Stored, priority: int) -> Changed:
+    """See `Control.reprioritise`."""
+    if job.state not in NOT_STARTED:
+        return _illegal(job)
+    job.priority = priority
+    if job.state is State.WAITING:
+        shelf.rank(job)
+    return _done(job)
+
+
+def reschedule(shelf: Shelf, job: Stored, delay_ms: int) -> Changed:
+    """See `Control.reschedule`."""
+    found = job.state
+    if found not in (State.SCHEDULED, State.WAITING):
+        return _illegal(job)
+    if found is State.WAITING and delay_ms == 0:
+        return _done(job)
+    job.due_ms = shelf.clock() + delay_ms
+    if delay_ms == 0:
+        shelf.place(job, State.WAITING, EventKind.PROMOTED)
+    else:
+        shelf.place(job, State.SCHEDULED, EventKind.RESCHEDULED)
+    return Changed(change=Change.DONE, state=found)
+
+
+def replay(shelf: Shelf, job: Stored, request_id: int) -> Changed:
+    """See `Control.replay`."""
+    if job.replay_request == request_id:
+        return _done(job)
+    if job.state not in REPLAYABLE:
+        return _illegal(job)
+    found, now = job.state, shelf.clock()
+    if job.unique is not None and job.unique.mode is not UniqueMode.THROTTLE:
+        hold = shelf.holder(job.unique.key)
+        if hold is not None and hold.ref != job.ref:
+            return Changed(change=Change.CONFLICT, state=found, holder=hold.ref)
+        shelf.take_key(job.ref, job.unique)
+    job.replay_request, job.replays, job.replay_starts = request_id, job.replays + 1, True
+    job.attempts = job.failures = job.stalls = 0
+    job.suspect = job.cancel_requested = False
+    job.ended_ms = job.keep_until_ms = job.result_until_ms = None
+    job.result = job.error = job.reason = job.progress = None
+    job.open_parents.clear()
+    job.due_ms = now
+    job.expires_ms = None if job.ttl_ms is None else now + job.ttl_ms
+    shelf.place(job, State.WAITING, EventKind.REPLAYED)
+    return Changed(change=Change.DONE, state=found)
+
+
+def remove(shelf: Shelf, job: Stored, *, force: bool) -> Changed:
+    """See `Control.remove`."""
+    if job.state is State.ACTIVE and not force:
+        return _illegal(job)
+    answer = _done(job)
+    shelf.drop(job)
+    return answer
+
+
+def drain(shelf: Shelf, limit: int) -> int:
+    """See `Control.drain`; the oldest accepted first."""
+    waiting = (job for job in shelf.jobs.values() if job.state in NOT_STARTED)
+    return _drop_all(shelf, islice(sorted(waiting, key=lambda job: job.accepted), limit))
+
+
+def purge(shelf: Shelf, states: frozenset[State], older_than_ms: int, limit: int) -> int:
+    """See `Control.purge`; the longest ended first."""
+    newest = shelf.clock() - older_than_ms
+    ended = [
+        (job.ended_ms, job.accepted, job)
+        for job in shelf.jobs.values()
+        if job.state in states and job.ended_ms is not None and job.ended_ms <= newest
+    ]
+    ended.sort(key=lambda row: row[:2])
+    return _drop_all(shelf, (job for _, _, job in ended[:limit]))
+
+
+def obliterate(shelf: Shelf, *, force: bool) -> int | None:
+    """See `Control.obliterate`."""
+    if shelf.active and not force:
+        return None
+    return _drop_all(shelf, sorted(shelf.jobs.values(), key=lambda job: job.accepted))
+
+
+def prune(shelf: Shelf, limit: int, event_age_ms: int) -> int:
+    """See `Work.prune`; the longest past its retention first."""
+    now = shelf.clock()
+    for key in list(shelf.holds):
+        shelf.holder(key)  # forgets a lapsed one
+    while shelf.events and shelf.events[0].at_ms <= now - event_age_ms:
+        shelf.events.popleft()
+    for job in _lapsed(shelf, shelf.results, now, limit):
+        job.result = None
+    return _drop_all(shelf, _lapsed(shelf, shelf.kept, now, limit))
+
+
+def _lapsed(shelf: Shelf, lane: Lane, now: int, limit: int) -> list[Stored]:
+    """Take up to `limit` ended jobs whose time on this lane has come, past stale entries."""
+    lapsed: list[Stored] = []
+    while lane and lane[0][0] <= now and len(lapsed) < limit:
+        _, order, id_ = heapq.heappop(lane)
+        job = shelf.jobs.get(id_)
+        if job is not None and job.order == order and job.ended_ms is not None:
+            lapsed.append(job)
+    return lapsed
+
+
+def _drop_all(shelf: Shelf, jobs: Iterable[Stored]) -> int:
+    dropped = 0
+    for job in list(jobs):
+        shelf.drop(job)
+        dropped += 1
+    return dropped
+
+
+def _done(job: Stored) -> Changed:
+    return Changed(change=Change.DONE, state=job.state)
+
+
+def _illegal(job: Stored) -> Changed:
+    return Changed(change=Change.ILLEGAL, state=job.state)

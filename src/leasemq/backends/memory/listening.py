@@ -1,0 +1,73 @@
+"""Wake-ups inside one process, across its event loops and threads."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+
+from leasemq.backends.memory.shelf import Shelf
+from leasemq.protocol.model import Ref, Wake
+
+
+class MemoryListener:
+    """See `leasemq.backend.Listener`. Owner: the task that opened it; the backend only adds to it."""
+
+    def __init__(self, queues: Sequence[str]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._heard = asyncio.Event()
+        self._queues = frozenset(queues)
+        self._interest: set[Ref] = set()
+        self._woken: set[str] = set()
+        self._cancels: set[Ref] = set()
+        self._ended: set[Ref] = set()
+
+    def interest(self, refs: Iterable[Ref]) -> None:
+        """See `Listener.interest`."""
+        self._interest.update(refs)
+
+    def forget(self, refs: Iterable[Ref]) -> None:
+        """See `Listener.forget`."""
+        self._interest.difference_update(refs)
+
+    async def wait(self, timeout_ms: int) -> Wake:
+        """See `Listener.wait`."""
+        try:
+            async with asyncio.timeout(timeout_ms / 1_000):
+                await self._heard.wait()
+        except TimeoutError:
+            return Wake()
+        self._heard.clear()
+        wake = Wake(
+            queues=frozenset(self._woken), cancels=frozenset(self._cancels), ended=frozenset(self._ended)
+        )
+        self._woken.clear()
+        self._cancels.clear()
+        self._ended.clear()
+        return wake
+
+    def hear(self, shelf: Shelf) -> None:
+        """Take in what just changed on a shelf, from whatever thread changed it."""
+        ended = shelf.ended & self._interest
+        is_mine = shelf.queue in self._queues
+        if not ended and not (is_mine and (shelf.woken or shelf.cancels)):
+            return
+        woken = shelf.woken and is_mine
+        cancels = frozenset(shelf.cancels) if is_mine else frozenset()
+        if _is_running(self._loop):
+            self._note(shelf.queue if woken else None, cancels, ended)
+        elif not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._note, shelf.queue if woken else None, cancels, ended)
+
+    def _note(self, queue: str | None, cancels: Iterable[Ref], ended: Iterable[Ref]) -> None:
+        if queue is not None:
+            self._woken.add(queue)
+        self._cancels.update(cancels)
+        self._ended.update(ended)
+        self._heard.set()
+
+
+def _is_running(loop: asyncio.AbstractEventLoop) -> bool:
+    try:
+        return asyncio.get_running_loop() is loop
+    except RuntimeError:
+        return False

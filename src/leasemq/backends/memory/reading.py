@@ -1,0 +1,64 @@
+"""What can be read of one shelf. See `leasemq.backend.Insight` for every promise."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from leasemq.backends.memory.shelf import Shelf
+from leasemq.backends.memory.stored import Stored
+from leasemq.errors import CursorExpired
+from leasemq.protocol.insight import Counts, EventPage, Filter, Page
+from leasemq.protocol.model import State
+
+
+def counts(shelf: Shelf) -> Counts:
+    """See `Insight.counts`."""
+    longest = next(iter(shelf.waiting.values()), None)
+    return Counts(
+        queue=shelf.queue,
+        accepted=shelf.counts["accepted"],
+        removed=shelf.counts["removed"],
+        paused=shelf.paused,
+        oldest_waiting_ms=None if longest is None else shelf.clock() - longest.since_ms,
+        **{state.value: shelf.counts[state] for state in State},
+    )
+
+
+def find(shelf: Shelf, where: Filter, cursor: str | None, limit: int) -> Page:
+    """See `Insight.find`."""
+    now = shelf.clock()
+    before = None if cursor is None else int(cursor)
+    newest_first = sorted(shelf.jobs.values(), key=lambda job: -job.accepted)
+    matching = [
+        job for job in newest_first if (before is None or job.accepted < before) and _matches(job, where, now)
+    ]
+    page = matching[:limit]
+    more = len(matching) > limit and page
+    return Page(jobs=tuple(job.record(now) for job in page), cursor=str(page[-1].accepted) if more else None)
+
+
+def _matches(job: Stored, where: Filter, now: int) -> bool:
+    if where.states and job.state not in where.states:
+        return False
+    if where.task is not None and job.task != where.task:
+        return False
+    if where.id_prefix is not None and not job.ref.id.startswith(where.id_prefix):
+        return False
+    since = job.created_ms if job.ended_ms is None else job.ended_ms
+    return where.older_than_ms is None or since <= now - where.older_than_ms
+
+
+def events(shelf: Shelf, cursor: str | None, limit: int) -> EventPage:
+    """See `Insight.events`."""
+    if cursor is None:
+        return EventPage(events=(), cursor=str(shelf.event_number))
+    trimmed = shelf.event_number - len(shelf.events)
+    after = trimmed if cursor == "" else int(cursor)
+    if after < trimmed:
+        raise CursorExpired(
+            f"events of queue {shelf.queue!r} up to {trimmed} were trimmed; start again after {trimmed}",
+            earliest=str(trimmed),
+        )
+    start = after - trimmed
+    page = tuple(islice(shelf.events, start, start + limit))
+    return EventPage(events=page, cursor=page[-1].cursor if page else str(after))

@@ -1,0 +1,228 @@
+"""One queue in memory: its jobs, its order, its keys, its outbox, its events, its counts.
+
+Every change of state goes through `place`, every end through `end`, every deletion through `drop`, so
+that counts, order, freed keys, follow-ups and events cannot drift from the state.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter, OrderedDict, deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from leasemq.backends.memory.stored import Stored
+from leasemq.clock import Clock
+from leasemq.protocol.insight import Event, EventKind
+from leasemq.protocol.model import FollowUp, FollowUpKind, Ref, State, Unique, UniqueMode, UniqueUntil
+
+Lane = list[tuple[int, int, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Who holds a unique key, and until when at the latest."""
+
+    ref: Ref
+    mode: UniqueMode
+    until_ms: int | None
+
+
+class Shelf:
+    """All that one queue stores. Owner: the backend, under its lock."""
+
+    def __init__(self, queue: str, clock: Clock, event_limit: int) -> None:
+        self.queue = queue
+        self.clock = clock
+        self.paused = False
+        self.jobs: dict[str, Stored] = {}
+        self.aliases: dict[str, str] = {}  # ids merged into another job
+        self.waiting: OrderedDict[str, Stored] = OrderedDict()  # longest waiting first
+        self.active: dict[str, Stored] = {}
+        self.ready: Lane = []
+        self.suspects: Lane = []
+        self.suspect_for = ("", 0)  # the incarnation told to run empty, and until when
+        self.due: Lane = []
+        self.ttl: Lane = []
+        self.kept: Lane = []
+        self.results: Lane = []
+        self.holds: dict[str, Hold] = {}
+        self.outbox: dict[int, FollowUp] = {}
+        self.counts: Counter[str] = Counter()
+        self.events: deque[Event] = deque()
+        self.event_limit = event_limit
+        self.event_number = 0
+        self.order = 0
+        self.follow_ups = 0
+        self.woken = False
+        self.cancels: set[Ref] = set()
+        self.ended: set[Ref] = set()
+
+    def next_order(self) -> int:
+        """Answer the next place in the queue's order."""
+        self.order += 1
+        return self.order
+
+    def place(self, job: Stored, state: State, kind: EventKind) -> None:
+        """Move a job to `state`: the only way in which a state changes."""
+        if job.state is None:
+            self.counts["accepted"] += 1
+        else:
+            self._leave(job)
+        job.state = state
+        job.order = self.next_order()
+        job.since_ms = self.clock()
+        self.counts[state] += 1
+        id_ = job.ref.id
+        if state is State.WAITING:
+            self.waiting[id_] = job
+            self.rank(job)
+            self.woken = True
+        elif state is State.SCHEDULED:
+            heapq.heappush(self.due, (job.due_ms, job.order, id_))
+        elif state is State.ACTIVE:
+            self.active[id_] = job
+        elif state.is_terminal:
+            assert job.keep_until_ms is not None
+            heapq.heappush(self.kept, (job.keep_until_ms, job.order, id_))
+            if job.result_until_ms is not None:
+                heapq.heappush(self.results, (job.result_until_ms, job.order, id_))
+        if job.expires_ms is not None and not state.is_terminal:
+            heapq.heappush(self.ttl, (job.expires_ms, job.accepted, id_))
+        self.tell(job, kind)
+
+    def rank(self, job: Stored) -> None:
+        """Put a waiting job into its lane at its priority."""
+        heapq.heappush(self.suspects if job.suspect else self.ready, (-job.priority, job.order, job.ref.id))
+
+    def end(self, job: Stored, state: State, kind: EventKind, keep_ms: int) -> None:
+        """End a job: key freed, dependants told through the outbox, record kept `keep_ms` or dropped now."""
+        job.ended_ms = self.clock()
+        job.keep_until_ms = job.ended_ms + keep_ms
+        job.lease_until_ms = None
+        self.free_key(job, at=UniqueUntil.END)
+        self._tell_dependants(job, state)
+        self.place(job, state, kind)
+        self.ended.add(job.ref)
+        if keep_ms == 0:
+            self.drop(job)
+
+    def drop(self, job: Stored) -> None:
+        """Delete a job and all that is stored with it."""
+        assert job.state is not None
+        if not job.state.is_terminal:
+            self._tell_dependants(job, None)
+        self._leave(job)
+        del self.jobs[job.ref.id]
+        self.free_key(job, at=UniqueUntil.END)
+        for alias in job.aliases:
+            self.aliases.pop(alias, None)
+        self.counts["removed"] += 1
+        job.state = None
+        self.tell(job, EventKind.REMOVED)
+
+    def _leave(self, job: Stored) -> None:
+        assert job.state is not None
+        self.counts[job.state] -= 1
+        self.waiting.pop(job.ref.id, None)
+        self.active.pop(job.ref.id, None)
+
+    def tell(self, job: Stored, kind: EventKind) -> None:
+        """Write one event; the newest are kept."""
+        self.event_number += 1
+        self.events.append(
+            Event(
+                cursor=str(self.event_number),
+                at_ms=self.clock(),
+                ref=job.ref,
+                kind=kind,
+                state=job.state,
+                attempt=job.attempts,
+            )
+        )
+        if len(self.events) > self.event_limit:
+            self.events.popleft()
+
+    def follow_up(self, entry: FollowUp) -> None:
+        """Record what must happen elsewhere; its id is given here."""
+        self.outbox[entry.id] = entry
+
+    def next_follow_up(self) -> int:
+        """Answer a fresh id for an outbox entry."""
+        self.follow_ups += 1
+        return self.follow_ups
+
+    def _tell_dependants(self, job: Stored, outcome: State | None) -> None:
+        for child, on_failure in job.dependants.items():
+            self.follow_up(
+                FollowUp(
+                    id=self.next_follow_up(),
+                    kind=FollowUpKind.RESOLVE,
+                    child=child,
+                    parent=job.ref,
+                    on_failure=on_failure,
+                    outcome=outcome,
+                )
+            )
+
+    def holder(self, key: str) -> Hold | None:
+        """Answer who holds a key now."""
+        hold = self.holds.get(key)
+        if hold is not None and hold.until_ms is not None and hold.until_ms <= self.clock():
+            del self.holds[key]
+            return None
+        return hold
+
+    def take_key(self, ref: Ref, unique: Unique) -> None:
+        """Give a free key to a job. A debounce's window is its quiet time, not a bound of the key."""
+        has_bound = unique.window_ms is not None and unique.mode is not UniqueMode.DEBOUNCE
+        until = self.clock() + unique.window_ms if has_bound and unique.window_ms is not None else None
+        self.holds[unique.key] = Hold(ref, unique.mode, until)
+
+    def free_key(self, job: Stored, at: UniqueUntil) -> None:
+        """Free the job's key if it is due at its start or at its end; a throttle only by its window."""
+        if job.unique is None or job.unique.mode is UniqueMode.THROTTLE:
+            return
+        if at is UniqueUntil.START and job.unique.until is UniqueUntil.END:
+            return
+        hold = self.holds.get(job.unique.key)
+        if hold is not None and hold.ref == job.ref:
+            del self.holds[job.unique.key]
+
+    def first_ready(self, lane: Lane) -> Stored | None:
+        """Answer the next job of a lane, past stale entries."""
+        while lane:
+            priority, order, id_ = lane[0]
+            job = self.waiting.get(id_)
+            is_here = job is not None and job.suspect == (lane is self.suspects)
+            if job is not None and is_here and (-job.priority, job.order) == (priority, order):
+                return job
+            heapq.heappop(lane)
+        return None
+
+    def first_due(self) -> Stored | None:
+        """Answer the scheduled job due next, past stale entries."""
+        while self.due:
+            due_ms, order, id_ = self.due[0]
+            job = self.jobs.get(id_)
+            is_here = job is not None and job.state is State.SCHEDULED
+            if job is not None and is_here and (job.due_ms, job.order) == (due_ms, order):
+                return job
+            heapq.heappop(self.due)
+        return None
+
+    def next_due_in_ms(self) -> int | None:
+        """Answer how long until a scheduled job is due."""
+        job = self.first_due()
+        return None if job is None else max(0, job.due_ms - self.clock())
+
+    def overdue(self) -> Iterator[Stored]:
+        """Yield the jobs past their ttl that are not active, in order of ttl, taking each off the list."""
+        now = self.clock()
+        while self.ttl and self.ttl[0][0] <= now:
+            expires_ms, accepted, id_ = self.ttl[0]
+            job = self.jobs.get(id_)
+            is_live = job is not None and job.state in (State.SCHEDULED, State.WAITING, State.BLOCKED)
+            if job is not None and is_live and (job.expires_ms, job.accepted) == (expires_ms, accepted):
+                yield job
+            heapq.heappop(self.ttl)

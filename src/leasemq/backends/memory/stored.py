@@ -1,0 +1,209 @@
+"""One stored job and its attempts, as the mutable objects that a shelf owns."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from leasemq.protocol.insight import Attempt, JobRecord, RefusedWrite
+from leasemq.protocol.model import (
+    HISTORY_LIMIT,
+    REFUSED_LIMIT,
+    Fence,
+    Keep,
+    Lease,
+    NewJob,
+    OnParentFailure,
+    Outcome,
+    Parent,
+    Ref,
+    State,
+    Unique,
+)
+
+
+@dataclass(slots=True, kw_only=True)
+class Past:
+    """One attempt. Owner: its job."""
+
+    number: int
+    worker: str
+    incarnation: str
+    fence: Fence
+    claimed_ms: int
+    renewed_ms: int
+    replay: bool
+    ended_ms: int | None = None
+    outcome: Outcome | None = None
+    error: bytes | None = None
+    settled_by: int | None = None
+
+    def attempt(self) -> Attempt:
+        """Answer it as a value."""
+        return Attempt(
+            number=self.number,
+            worker=self.worker,
+            incarnation=self.incarnation,
+            fence=self.fence.number,
+            claimed_ms=self.claimed_ms,
+            renewed_ms=self.renewed_ms,
+            ended_ms=self.ended_ms,
+            outcome=self.outcome,
+            error=self.error,
+            replay=self.replay,
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Stored:
+    """One job. Owner: its shelf."""
+
+    ref: Ref
+    accepted: int  # order of acceptance in the queue
+    task: str
+    payload: bytes
+    priority: int
+    max_stalls: int
+    keep: Keep
+    unique: Unique | None
+    creator: Ref | None
+    overrides: bytes
+    headers: bytes
+    ttl_ms: int | None
+    created_ms: int
+    due_ms: int
+    expires_ms: int | None
+    state: State | None = None  # None until first placed
+    order: int = 0  # order in which it became waiting or scheduled
+    since_ms: int = 0  # when it entered its state
+    attempts: int = 0
+    failures: int = 0
+    stalls: int = 0
+    suspect: bool = False
+    cancel_requested: bool = False
+    fence: Fence = Fence(number=0, nonce="")
+    incarnation: str = ""
+    lease_until_ms: int | None = None
+    ended_ms: int | None = None
+    keep_until_ms: int | None = None
+    result: bytes | None = None
+    result_until_ms: int | None = None
+    error: bytes | None = None
+    reason: str | None = None
+    progress: bytes | None = None
+    checkpoint: bytes | None = None
+    open_parents: dict[tuple[str, str], OnParentFailure] = field(default_factory=dict)
+    dependants: dict[Ref, OnParentFailure] = field(default_factory=dict)
+    aliases: list[str] = field(default_factory=list)  # ids merged into this job
+    replays: int = 0
+    replay_request: int | None = None
+    replay_starts: bool = False  # the next attempt is the first after a replay
+    history: deque[Past] = field(default_factory=lambda: deque(maxlen=HISTORY_LIMIT))
+    refused: deque[RefusedWrite] = field(default_factory=lambda: deque(maxlen=REFUSED_LIMIT))
+    refused_count: int = 0
+    log: deque[bytes] = field(default_factory=lambda: deque(maxlen=HISTORY_LIMIT))
+
+    @classmethod
+    def new(cls, job: NewJob, ref: Ref, accepted: int, now: int, last_fence: int) -> Stored:
+        """Make a job that is not placed yet; `last_fence` is that of the id's last generation."""
+        due = now + job.delay_ms if job.due_at_ms is None else job.due_at_ms
+        return cls(
+            ref=ref,
+            accepted=accepted,
+            task=job.task,
+            payload=job.payload,
+            priority=job.priority,
+            max_stalls=job.max_stalls,
+            keep=job.keep,
+            unique=job.unique,
+            creator=job.creator,
+            overrides=job.overrides,
+            headers=job.headers,
+            ttl_ms=job.ttl_ms,
+            created_ms=now,
+            due_ms=max(due, now),
+            expires_ms=None if job.ttl_ms is None else now + job.ttl_ms,
+            fence=Fence(number=last_fence, nonce=""),
+            open_parents={(p.queue, p.id): p.on_failure for p in job.parents},
+        )
+
+    def is_held_by(self, fence: Fence) -> bool:
+        """Whether this fence is the newest and the job is active."""
+        return self.state is State.ACTIVE and self.fence == fence
+
+    def was_ended_by(self, settlement_id: int) -> bool:
+        """Whether this very settlement ended one of the kept attempts."""
+        return any(past.settled_by == settlement_id for past in self.history)
+
+    def refuse(self, now: int, fence: Fence, write: str) -> None:
+        """Note a stale write: all that it changes."""
+        self.refused.append(RefusedWrite(at_ms=now, fence=fence.number, write=write))
+        self.refused_count += 1
+
+    def lease(self) -> Lease:
+        """Answer the lease of an active job."""
+        assert self.lease_until_ms is not None
+        return Lease(
+            ref=self.ref,
+            fence=self.fence,
+            task=self.task,
+            payload=self.payload,
+            attempts=self.attempts,
+            failures=self.failures,
+            stalls=self.stalls,
+            max_stalls=self.max_stalls,
+            keep=self.keep,
+            created_ms=self.created_ms,
+            lease_until_ms=self.lease_until_ms,
+            incarnation=self.incarnation,
+            suspect=self.suspect,
+            cancel_requested=self.cancel_requested,
+            checkpoint=self.checkpoint,
+            overrides=self.overrides,
+            headers=self.headers,
+        )
+
+    def record(self, now: int) -> JobRecord:
+        """Answer everything, a result only while it is kept."""
+        assert self.state is not None
+        is_kept = self.result_until_ms is None or self.result_until_ms > now
+        return JobRecord(
+            ref=self.ref,
+            task=self.task,
+            payload=self.payload,
+            state=self.state,
+            priority=self.priority,
+            created_ms=self.created_ms,
+            due_ms=self.due_ms,
+            expires_ms=self.expires_ms,
+            attempts=self.attempts,
+            failures=self.failures,
+            stalls=self.stalls,
+            max_stalls=self.max_stalls,
+            suspect=self.suspect,
+            cancel_requested=self.cancel_requested,
+            fence=self.fence.number,
+            lease_until_ms=self.lease_until_ms,
+            ended_ms=self.ended_ms,
+            keep_until_ms=self.keep_until_ms,
+            result=self.result if is_kept else None,
+            result_until_ms=self.result_until_ms,
+            error=self.error,
+            reason=self.reason,
+            progress=self.progress,
+            checkpoint=self.checkpoint,
+            keep=self.keep,
+            unique=self.unique,
+            open_parents=tuple(
+                Parent(queue=queue, id=id_, on_failure=policy)
+                for (queue, id_), policy in self.open_parents.items()
+            ),
+            creator=self.creator,
+            replays=self.replays,
+            overrides=self.overrides,
+            headers=self.headers,
+            history=tuple(past.attempt() for past in self.history),
+            refused=tuple(self.refused),
+            refused_count=self.refused_count,
+            log=tuple(self.log),
+        )

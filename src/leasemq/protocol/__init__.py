@@ -1,0 +1,1 @@
+"""The rules, as plain values in and plain values out."""
