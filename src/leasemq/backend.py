@@ -97,8 +97,10 @@ class Work(Protocol):
     async def enqueue(self, queue: str, jobs: Sequence[NewJob]) -> Sequence[Enqueued]:
         """Store the jobs in this order; durable when it returns, to the backend's class.
 
-        Per job, first match wins: the id is known and its state is not in `reuse` → existing; the
-        unique key is held → by its mode; else created, under the next generation of the id.
+        Per job, first match wins: the id is known and its state is not in `reuse`, or the record carries
+        this very `request` → existing (an id that was merged into another job stands for that job,
+        until `reuse` lets it go its own way); the unique key is held → by its mode; else created,
+        under the next generation of the id.
         With open parents it is blocked, with a due time ahead scheduled, else waiting.
         Repeating the call answers `existing` for what was stored: nothing is doubled.
         """
@@ -106,7 +108,8 @@ class Work(Protocol):
     async def claim(self, queue: str, limit: int, lease_ms: int, claimant: Claimant) -> Claimed:
         """Take up to `limit` waiting jobs, by priority, then in the order in which they became waiting.
 
-        Jobs past their ttl are never handed out; at most `limit` of them are expired on the way.
+        Jobs past their ttl are never handed out; at most `limit` of them are expired on the way, before
+        the jobs are picked, and the rest are passed over.
         Each lease gets a fence: number = the larger of last + 1 and now × 1,000; nonce = the request
         id. A repeat, while any lease of that nonce is active, gets those and no others. `limit` 0
         takes nothing and answers the rest.
@@ -121,7 +124,7 @@ class Work(Protocol):
     async def settle(self, queue: str, settlements: Sequence[Settlement]) -> Sequence[Settled]:
         """End attempts. Compared in this order, in one atomic step each:
 
-        no record → gone · an attempt ended by this settlement's id → replayed · not active, or number
+        no record of that generation → gone · an attempt ended by this settlement's id → replayed · not active, or number
         or nonce differ → lost (noted for a holder, newest 20) · by a sweep while the lease runs →
         held · cancellation requested and not `seen_cancel` → cancel_requested · else everything is
         written → applied: state, counters, result, error, freed unique key, history, event, and for

@@ -156,7 +156,14 @@ class BackendFull(BackendUnavailable):
 
 
 class IndeterminateWrite(LeaseMQError):
-    """The answer was lost: the write may or may not have been applied. Repeat it with the same id."""
+    """The answer was lost: the write may or may not have been applied. Repeat it with the same id.
+
+    `job_id` is the id of the job whose enqueue is in doubt; None for other writes.
+    """
+
+    def __init__(self, message: str, *, job_id: str | None = None) -> None:
+        super().__init__(message)
+        self.job_id = job_id
 
 
 class CorruptRecord(LeaseMQError):

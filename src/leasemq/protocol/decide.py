@@ -199,6 +199,7 @@ def _ended(
     return Settlement(
         id=settlement_id,
         job_id=lease.ref.id,
+        generation=lease.ref.generation,
         fence=lease.fence,
         outcome=outcome,
         state=ended,
@@ -229,6 +230,7 @@ def _again(
     return Settlement(
         id=settlement_id,
         job_id=lease.ref.id,
+        generation=lease.ref.generation,
         fence=lease.fence,
         outcome=outcome,
         state=State.SCHEDULED if wait_ms > 0 else State.WAITING,

@@ -131,6 +131,7 @@ class NewJob:
     overrides: bytes = b""  # per-enqueue policy, opaque to the backend
     headers: bytes = b""  # carried context, opaque to the backend
     creator: Ref | None = None
+    request: int = 0  # random, below 2**63: a repeat with `reuse` is known by it; 0: none
 
 
 class Acceptance(StrEnum):
@@ -234,6 +235,7 @@ class Settlement:
 
     id: int  # random, below 2**63; kept through every repeat
     job_id: str
+    generation: int
     fence: Fence
     outcome: Outcome
     state: State

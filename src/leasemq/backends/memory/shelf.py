@@ -189,16 +189,26 @@ class Shelf:
         if hold is not None and hold.ref == job.ref:
             del self.holds[job.unique.key]
 
-    def first_ready(self, lane: Lane) -> Stored | None:
-        """Answer the next job of a lane, past stale entries."""
-        while lane:
-            priority, order, id_ = lane[0]
+    def known(self, id_: str) -> Stored | None:
+        """Answer the job that an id stands for: its own, or the one it was merged into."""
+        return self.jobs.get(self.aliases.get(id_, id_))
+
+    def first_ready(self, lane: Lane, limit: int) -> list[Stored]:
+        """Answer the next `limit` jobs of a lane, forgetting stale entries and passing over overdue ones."""
+        found: list[Stored] = []
+        now, seen = self.clock(), []
+        while lane and len(found) < limit:
+            priority, order, id_ = entry = heapq.heappop(lane)
             job = self.waiting.get(id_)
             is_here = job is not None and job.suspect == (lane is self.suspects)
-            if job is not None and is_here and (-job.priority, job.order) == (priority, order):
-                return job
-            heapq.heappop(lane)
-        return None
+            if job is None or not is_here or (-job.priority, job.order) != (priority, order):
+                continue
+            seen.append(entry)
+            if job.expires_ms is None or job.expires_ms > now:
+                found.append(job)
+        for entry in seen:
+            heapq.heappush(lane, entry)
+        return found
 
     def first_due(self) -> Stored | None:
         """Answer the scheduled job due next, past stale entries."""

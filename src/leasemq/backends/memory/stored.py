@@ -67,6 +67,7 @@ class Stored:
     keep: Keep
     unique: Unique | None
     creator: Ref | None
+    request: int
     overrides: bytes
     headers: bytes
     ttl_ms: int | None
@@ -117,6 +118,7 @@ class Stored:
             keep=job.keep,
             unique=job.unique,
             creator=job.creator,
+            request=job.request,
             overrides=job.overrides,
             headers=job.headers,
             ttl_ms=job.ttl_ms,

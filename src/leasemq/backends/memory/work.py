@@ -40,8 +40,8 @@ NOT_STARTED = (State.SCHEDULED, State.WAITING, State.BLOCKED)
 
 def enqueue(shelf: Shelf, job: NewJob) -> Enqueued:
     """See `Work.enqueue`."""
-    known = shelf.jobs.get(shelf.aliases.get(job.id, job.id))
-    if known is not None and known.state not in job.reuse:
+    known = shelf.known(job.id)
+    if known is not None and (known.state not in job.reuse or known.request == job.request != 0):
         same = (known.task, known.payload) == (job.task, job.payload)
         return Enqueued(ref=known.ref, acceptance=Acceptance.EXISTING, state=known.state, same_payload=same)
     if job.unique is not None:
@@ -49,9 +49,10 @@ def enqueue(shelf: Shelf, job: NewJob) -> Enqueued:
         if hold is not None:
             return _merge(shelf, job, job.unique, hold)
     generation, last_fence = 1, 0
-    if known is not None:
+    if known is not None and known.ref.id == job.id:
         generation, last_fence = known.ref.generation + 1, known.fence.number
         shelf.drop(known)
+    shelf.aliases.pop(job.id, None)
     ref = Ref(queue=shelf.queue, id=job.id, generation=generation)
     stored = Stored.new(job, ref, shelf.next_order(), shelf.clock(), last_fence)
     shelf.jobs[job.id] = stored
@@ -110,19 +111,19 @@ def claim(shelf: Shelf, limit: int, lease_ms: int, claimant: Claimant) -> Claime
     _expire_overdue(shelf, limit)
     if shelf.paused:
         return Claimed(next_due_in_ms=shelf.next_due_in_ms(), reason=NothingClaimed.PAUSED)
-    suspect = shelf.first_ready(shelf.suspects)
-    taken: list[Stored] = []
-    if suspect is not None and claimant.takes_suspect and limit > 0:
-        taken.append(_start(shelf, suspect, lease_ms, claimant))
+    suspects = shelf.first_ready(shelf.suspects, 1)
+    if suspects and claimant.takes_suspect and limit > 0:
+        _start(shelf, suspects[0], lease_ms, claimant)
         shelf.suspect_for = ("", 0)
-        return Claimed(leases=(suspect.lease(),), next_due_in_ms=shelf.next_due_in_ms())
-    while len(taken) < limit and (job := shelf.first_ready(shelf.ready)) is not None:
-        taken.append(_start(shelf, job, lease_ms, claimant))
+        return Claimed(leases=(suspects[0].lease(),), next_due_in_ms=shelf.next_due_in_ms())
+    taken = shelf.first_ready(shelf.ready, limit)
+    for job in taken:
+        _start(shelf, job, lease_ms, claimant)
     return Claimed(
         leases=tuple(job.lease() for job in taken),
         next_due_in_ms=shelf.next_due_in_ms(),
         reason=NothingClaimed.EMPTY if len(taken) < limit else None,
-        suspect_waits=suspect is not None and _reserve_suspect(shelf, claimant.incarnation, lease_ms),
+        suspect_waits=bool(suspects) and _reserve_suspect(shelf, claimant.incarnation, lease_ms),
     )
 
 
@@ -135,7 +136,7 @@ def _reserve_suspect(shelf: Shelf, incarnation: str, lease_ms: int) -> bool:
     return True
 
 
-def _start(shelf: Shelf, job: Stored, lease_ms: int, claimant: Claimant) -> Stored:
+def _start(shelf: Shelf, job: Stored, lease_ms: int, claimant: Claimant) -> None:
     now = shelf.clock()
     job.attempts += 1
     job.fence = Fence(number=max(job.fence.number + 1, now * 1_000), nonce=claimant.request_id)
@@ -155,13 +156,12 @@ def _start(shelf: Shelf, job: Stored, lease_ms: int, claimant: Claimant) -> Stor
     job.replay_starts = False
     shelf.free_key(job, at=UniqueUntil.START)
     shelf.place(job, State.ACTIVE, EventKind.CLAIMED)
-    return job
 
 
 def settle(shelf: Shelf, settlement: Settlement) -> Settled:
     """See `Work.settle`."""
     job = shelf.jobs.get(settlement.job_id)
-    if job is None:
+    if job is None or job.ref.generation != settlement.generation:
         return Settled.GONE
     if job.was_ended_by(settlement.id):
         return Settled.REPLAYED
