@@ -5,6 +5,7 @@ Rules that hold for every operation:
 * Everything is a batch of one queue; answers come in the order of what was asked.
 * Each operation is one atomic step per job, and its rules are comparisons in the write itself.
 * Time is the backend's own clock. Operations take durations; nothing compares a caller's clock.
+* Names, priorities, durations and limits are checked (`protocol/checks.py`) before anything is written.
 * Ordinary outcomes are values. The only errors are `BackendUnavailable` (it did not happen),
   `IndeterminateWrite` (it may have), `CorruptRecord`, and refusals of a bad argument.
 * An operation under way is not undone by cancelling its caller.

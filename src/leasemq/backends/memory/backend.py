@@ -15,6 +15,7 @@ from leasemq.backends.memory.shelf import Shelf
 from leasemq.backends.memory.stored import Stored
 from leasemq.clock import Clock, wall_ms
 from leasemq.errors import Unsupported
+from leasemq.protocol.checks import check_new_jobs, check_priority, check_schedule
 from leasemq.protocol.insight import (
     EVENT_AGE_MS,
     EVENT_LIMIT,
@@ -100,6 +101,7 @@ class MemoryBackend:
 
     async def enqueue(self, queue: str, jobs: Sequence[NewJob]) -> Sequence[Enqueued]:
         """See `Work.enqueue`."""
+        check_new_jobs(queue, jobs)
         with self.turn(queue) as shelf:
             return tuple(work.enqueue(shelf, job) for job in jobs)
 
@@ -142,8 +144,8 @@ class MemoryBackend:
         with self.turn(queue) as shelf:
             now = self._clock()
             leases = (job.lease() for job in shelf.active.values())
-            past = sorted((x.lease_until_ms, x.fence.number, x) for x in leases if x.lease_until_ms <= now)
-            return tuple(lease for _, _, lease in past[:limit])
+            past = [lease for lease in leases if lease.lease_until_ms <= now]
+            return tuple(sorted(past, key=lambda lease: lease.lease_until_ms)[:limit])
 
     async def prune(self, queue: str, limit: int) -> int:
         """See `Work.prune`."""
@@ -216,6 +218,7 @@ class MemoryBackend:
 
     async def reprioritise(self, queue: str, ids: Sequence[str], priority: int) -> Sequence[Changed]:
         """See `Control.reprioritise`."""
+        check_priority(priority)
         return self._change(queue, ids, lambda shelf, job: control.reprioritise(shelf, job, priority))
 
     async def reschedule(self, queue: str, ids: Sequence[str], delay_ms: int) -> Sequence[Changed]:
@@ -306,6 +309,7 @@ class MemoryBackend:
 
     async def put_schedule(self, schedule: Schedule) -> None:
         """See `Schedules.put_schedule`."""
+        check_schedule(schedule)
         with self._lock:
             known = self._schedules.get(schedule.name)
             cursor_ms = max(schedule.cursor_ms, known.cursor_ms if known else schedule.cursor_ms)
@@ -327,6 +331,8 @@ class MemoryBackend:
         """See `Schedules.advance_schedule`."""
         with self._lock:
             schedule = self._schedules.get(name)
+            if schedule is not None:
+                check_new_jobs(schedule.queue, jobs)
             if schedule is None or schedule.paused or schedule.cursor_ms != seen_cursor_ms:
                 return None
             self._schedules[name] = replace(schedule, cursor_ms=new_cursor_ms)

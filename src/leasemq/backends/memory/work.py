@@ -49,9 +49,10 @@ def enqueue(shelf: Shelf, job: NewJob) -> Enqueued:
         if hold is not None:
             return _merge(shelf, job, job.unique, hold)
     generation, last_fence = 1, 0
-    if known is not None and known.ref.id == job.id:
-        generation, last_fence = known.ref.generation + 1, known.fence.number
-        shelf.drop(known)
+    own = shelf.jobs.get(job.id)  # ended; not `known` where the id was merged into another job
+    if own is not None:
+        generation, last_fence = own.ref.generation + 1, own.fence.number
+        shelf.drop(own)
     shelf.aliases.pop(job.id, None)
     ref = Ref(queue=shelf.queue, id=job.id, generation=generation)
     stored = Stored.new(job, ref, shelf.next_order(), shelf.clock(), last_fence)
