@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import assert_never
 
@@ -98,7 +98,7 @@ def decide(
         return _cancelled(lease, happened, settlement_id)
     match happened:
         case Returned(result=result):
-            return _ended(lease, settlement_id, Outcome.COMPLETED, result=result)
+            return _completed(lease, settlement_id, result)
         case Raised():
             return _raised(lease, happened, settlement_id, retry, dice)
         case Hopeless(error=error, reason=reason):
@@ -108,10 +108,8 @@ def decide(
         case Interrupted():
             return _again(lease, settlement_id, Outcome.RELEASED, 0)
         case Unfit():
-            doublings = min(lease.attempts - 1, 10)
-            return _again(
-                lease, settlement_id, Outcome.RELEASED, min(UNFIT_FIRST_MS << doublings, UNFIT_MOST_MS)
-            )
+            wait_ms = min(UNFIT_FIRST_MS << min(lease.attempts - 1, 10), UNFIT_MOST_MS)
+            return _again(lease, settlement_id, Outcome.RELEASED, wait_ms)
         case Silent():
             return _stalled(lease, settlement_id)
         case _:
@@ -144,89 +142,57 @@ def _raised(lease: Lease, raised: Raised, settlement_id: int, retry: Retry | Non
         return _failed(lease, settlement_id, raised.error, reason)
     if raised.after_ms is not None:
         delay = raised.after_ms
-    return _again(lease, settlement_id, Outcome.RETRIED, delay, failures=failures, error=raised.error)
+    again = _again(lease, settlement_id, Outcome.RETRIED, delay)
+    return replace(again, failures=failures, error=raised.error)
 
 
-def _failed(lease: Lease, settlement_id: int, error: bytes, reason: Reason) -> Settlement:
-    return _ended(
-        lease, settlement_id, Outcome.FAILED, failures=lease.failures + 1, error=error, reason=reason.value
-    )
-
-
-def _stalled(lease: Lease, settlement_id: int) -> Settlement:
-    stalls = lease.stalls + 1
-    if stalls > lease.max_stalls:
-        return _ended(
-            lease,
-            settlement_id,
-            Outcome.STALLED,
-            state=State.FAILED,
-            stalls=stalls,
-            reason=Reason.STALLED.value,
-            side=Side.SWEEP,
-        )
-    return _again(lease, settlement_id, Outcome.STALLED, 0, stalls=stalls, side=Side.SWEEP)
-
-
-def _cancelled(lease: Lease, happened: Happened, settlement_id: int) -> Settlement:
-    """End as cancelled; a result is dropped, an error stays in the history, no budget is spent."""
-    silent = isinstance(happened, Silent)
-    return _ended(
-        lease,
-        settlement_id,
-        Outcome.CANCELLED,
-        error=happened.error if isinstance(happened, Raised | Hopeless) else None,
-        side=Side.SWEEP if silent else Side.HOLDER,
-        seen_cancel=True,
-    )
-
-
-def _ended(
-    lease: Lease,
-    settlement_id: int,
-    outcome: Outcome,
-    *,
-    state: State | None = None,
-    failures: int | None = None,
-    stalls: int | None = None,
-    result: bytes | None = None,
-    error: bytes | None = None,
-    reason: str | None = None,
-    side: Side = Side.HOLDER,
-    seen_cancel: bool = False,
-) -> Settlement:
-    ended = State(outcome.value) if state is None else state
+def _completed(lease: Lease, settlement_id: int, result: bytes) -> Settlement:
     return Settlement(
         id=settlement_id,
         job_id=lease.ref.id,
         generation=lease.ref.generation,
         fence=lease.fence,
-        outcome=outcome,
-        state=ended,
-        failures=lease.failures if failures is None else failures,
-        stalls=lease.stalls if stalls is None else stalls,
-        side=side,
-        seen_cancel=seen_cancel,
+        outcome=Outcome.COMPLETED,
+        state=State.COMPLETED,
+        failures=lease.failures,
+        stalls=lease.stalls,
         result=result,
-        error=error,
-        reason=reason,
-        keep_ms=lease.keep.for_state(ended),
-        result_ms=lease.keep.result_ms if result is not None else None,
+        keep_ms=lease.keep.record_ms,
+        result_ms=lease.keep.result_ms,
     )
 
 
-def _again(
-    lease: Lease,
-    settlement_id: int,
-    outcome: Outcome,
-    wait_ms: int,
-    *,
-    failures: int | None = None,
-    stalls: int | None = None,
-    error: bytes | None = None,
-    side: Side = Side.HOLDER,
-) -> Settlement:
-    stalls = lease.stalls if stalls is None else stalls
+def _failed(lease: Lease, settlement_id: int, error: bytes, reason: Reason) -> Settlement:
+    ended = _ended(lease, settlement_id, Outcome.FAILED, State.FAILED)
+    return replace(ended, failures=lease.failures + 1, error=error, reason=reason.value)
+
+
+def _stalled(lease: Lease, settlement_id: int) -> Settlement:
+    stalls = lease.stalls + 1
+    if stalls > lease.max_stalls:
+        ended = _ended(lease, settlement_id, Outcome.STALLED, State.FAILED)
+        return replace(ended, stalls=stalls, reason=Reason.STALLED.value, side=Side.SWEEP)
+    again = _again(lease, settlement_id, Outcome.STALLED, 0)
+    suspect = is_suspect(stalls, lease.max_stalls)
+    return replace(again, stalls=stalls, suspect=suspect, side=Side.SWEEP)
+
+
+def _cancelled(lease: Lease, happened: Happened, settlement_id: int) -> Settlement:
+    """End as cancelled; a result is dropped, an error stays in the history, no budget is spent."""
+    return replace(
+        _ended(lease, settlement_id, Outcome.CANCELLED, State.CANCELLED),
+        error=happened.error if isinstance(happened, Raised | Hopeless) else None,
+        side=Side.SWEEP if isinstance(happened, Silent) else Side.HOLDER,
+        seen_cancel=True,
+    )
+
+
+def _ended(lease: Lease, settlement_id: int, outcome: Outcome, state: State) -> Settlement:
+    again = _again(lease, settlement_id, outcome, 0)
+    return replace(again, state=state, suspect=False, keep_ms=lease.keep.for_state(state))
+
+
+def _again(lease: Lease, settlement_id: int, outcome: Outcome, wait_ms: int) -> Settlement:
     return Settlement(
         id=settlement_id,
         job_id=lease.ref.id,
@@ -234,10 +200,8 @@ def _again(
         fence=lease.fence,
         outcome=outcome,
         state=State.SCHEDULED if wait_ms > 0 else State.WAITING,
-        failures=lease.failures if failures is None else failures,
-        stalls=stalls,
-        side=side,
+        failures=lease.failures,
+        stalls=lease.stalls,
         delay_ms=wait_ms,
-        suspect=is_suspect(stalls, lease.max_stalls),
-        error=error,
+        suspect=is_suspect(lease.stalls, lease.max_stalls),
     )

@@ -1,0 +1,42 @@
+# Everything runs in .venv, which is made on first use and brought up to date when pyproject.toml changes.
+# make PYTHON=/path/to/python chooses the interpreter it is made from.
+
+export PYTHON
+INSTALLED := .venv/.installed
+
+.PHONY: help test check demo mutants promises format clean
+
+help:
+	@echo "make demo      jobs on a durable queue while workers are killed and frozen; ends with 'lost 0'"
+	@echo "make check     format, lint, types, imports and the fast tests"
+	@echo "make test      everything: all tests, all planted faults, the totals of the promise table"
+	@echo "make mutants   the planted faults; ONLY=name for some of them"
+	@echo "make promises  the table promise x backend of the last make test"
+	@echo "make format    let ruff format and sort the source"
+	@echo "make clean     remove what was built, .venv too"
+
+$(INSTALLED): pyproject.toml scripts/venv
+	scripts/venv
+
+test: $(INSTALLED)
+	scripts/test
+
+check: $(INSTALLED)
+	scripts/check
+
+demo: $(INSTALLED)
+	.venv/bin/leasemq demo $(ARGS)
+
+mutants: $(INSTALLED)
+	.venv/bin/python tests/mutants/run.py $(if $(ONLY),--only '$(ONLY)')
+
+promises: $(INSTALLED)
+	.venv/bin/python scripts/promises.py $(ARGS)
+
+format: $(INSTALLED)
+	.venv/bin/python -m ruff check --select I --fix .
+	.venv/bin/python -m ruff format .
+
+clean:
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find src tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +

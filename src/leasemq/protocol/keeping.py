@@ -1,0 +1,92 @@
+"""How leases are kept: which to renew, when to look next, and which may have ended by the holder's own clock.
+
+All instants here are the holder's: milliseconds of a clock that never steps and counts suspension,
+read before the request was sent, so that the true deadline is never earlier than the one computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+
+from leasemq.protocol.model import Fence
+
+MARGIN_SHARE = 10  # a tenth of the lease
+MARGIN_MOST_MS = 2_000
+FIRST_BACKOFF_MS = 50
+LONGEST_BACKOFF_MS = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """One lease as its holder sees it."""
+
+    serial: int  # the holder's own number of the attempt
+    queue: str
+    job_id: str
+    fence: Fence
+    lease_ms: int  # what a renewal asks for
+    heartbeat_ms: int
+    renew_at_ms: int
+    until_ms: int  # the lease lasts at least until then
+    last_ms: int | None = None  # renewed no more from then on: a time-out and one lease have passed
+
+
+def held_since(held: Held, sent_ms: int) -> Held:
+    """Answer the lease after a renewal that was sent then and granted."""
+    return replace(held, renew_at_ms=sent_ms + held.heartbeat_ms, until_ms=sent_ms + held.lease_ms)
+
+
+def settling_since(held: Held, sent_ms: int) -> Held:
+    """Answer the lease while its settlement is under way: a renewal would be refused by its own end.
+
+    An answer that stays out for a heartbeat counts as lost, and the lease is renewed again.
+    """
+    return replace(held, renew_at_ms=max(held.renew_at_ms, sent_ms + held.heartbeat_ms))
+
+
+def to_renew(held: Iterable[Held], now_ms: int) -> list[Held]:
+    """Answer the leases to renew now: none, unless one is due; then those that are nearly due go along."""
+    kept = [one for one in held if one.last_ms is None or now_ms < one.last_ms]
+    if not any(one.renew_at_ms <= now_ms for one in kept):
+        return []
+    return [one for one in kept if one.renew_at_ms - one.heartbeat_ms // 4 <= now_ms]
+
+
+def look_in_ms(held: Iterable[Held], now_ms: int) -> int | None:
+    """Answer how long until the next renewal is due; None if nothing is held."""
+    due = [one.renew_at_ms for one in held if one.last_ms is None or one.renew_at_ms < one.last_ms]
+    return max(0, min(due) - now_ms) if due else None
+
+
+def margin_ms(lease_ms: int) -> int:
+    """Answer how long before the end of its lease an attempt must be stopped."""
+    return min(lease_ms // MARGIN_SHARE, MARGIN_MOST_MS)
+
+
+def may_have_ended(held: Iterable[Held], now_ms: int) -> list[int]:
+    """Answer the serials of the leases whose margin has begun."""
+    return [one.serial for one in held if one.until_ms - margin_ms(one.lease_ms) <= now_ms]
+
+
+def watch_in_ms(held: Collection[Held], now_ms: int) -> int | None:
+    """Answer how long until the margin of a lease begins, if nothing is renewed; None: nothing is held.
+
+    Never more than half a margin: a loop's timers stand still while the machine is suspended.
+    """
+    if not held:
+        return None
+    tick_ms = max(1, min(margin_ms(one.lease_ms) for one in held) // 2)
+    ahead = [begins - now_ms for one in held if (begins := one.until_ms - margin_ms(one.lease_ms)) > now_ms]
+    return min([*ahead, tick_ms])
+
+
+def backoff_ms(failures: int, dice: float, longest_ms: int = LONGEST_BACKOFF_MS) -> int:
+    """Answer how long to wait before trying again what could not reach the backend.
+
+    Args:
+        failures: tries in a row that failed; at least 1.
+        dice: evenly spread in [0, 1): half of the delay is jitter.
+    """
+    whole_ms = min(FIRST_BACKOFF_MS << min(failures - 1, 20), longest_ms)
+    return max(1, int(whole_ms * (0.5 + dice / 2)))

@@ -1,0 +1,54 @@
+"""Shared by every test: known promises, hypothesis' settings, the watch over the event loop."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import hypothesis
+import pytest
+from blockbuster import BlockBuster
+
+from leasemq.testing.promises import read_catalogue
+
+pytest.register_assert_rewrite("leasemq.testing.conformance")
+
+CATALOGUE = read_catalogue(Path(__file__).parent / "promises.toml")
+KNOWN_PROMISES = frozenset(promise.id for promise in CATALOGUE.promises)
+ROWS_OF_CHECKS = re.compile(r"[EA]-\d+|B\d+")  # checks of the two systems compared with, and cases handed in
+
+# Time limits per example would fail on a busy machine; pytest's own limit per test still holds.
+hypothesis.settings.register_profile("project", deadline=None, print_blob=True)
+hypothesis.settings.load_profile("project")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuse a mistyped promise: its test would silently count for nothing."""
+    unknown = {
+        f"{item.nodeid}: {name}"
+        for item in items
+        for mark in item.iter_markers("promise")
+        for name in mark.args
+        if name not in KNOWN_PROMISES and not ROWS_OF_CHECKS.fullmatch(name)
+    }
+    if unknown:
+        raise pytest.UsageError(
+            "promises that tests/promises.toml does not list:\n" + "\n".join(sorted(unknown))
+        )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_blocking_call_in_the_loop() -> Iterator[None]:
+    """A blocking call that the package makes inside a running loop raises.
+
+    Locks are left out: a lock that another thread holds for a moment would fail tests by chance.
+    """
+    watch = BlockBuster(scanned_modules="leasemq", excluded_modules=["leasemq.testing"])
+    watch.activate()
+    for name in [name for name in watch.functions if name.startswith("threading.")]:
+        watch.functions[name].deactivate()
+    for function in watch.functions.values():  # an app that is made inside a loop reads pyproject.toml, once
+        function.can_block_in("leasemq/settings.py", "read_project")
+    yield
+    watch.deactivate()
