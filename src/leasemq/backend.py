@@ -125,11 +125,11 @@ class Work(Protocol):
     async def settle(self, queue: str, settlements: Sequence[Settlement]) -> Sequence[Settled]:
         """End attempts. Compared in this order, in one atomic step each:
 
-        no record of that generation → gone · an attempt ended by this settlement's id → replayed · not active, or number
-        or nonce differ → lost (noted for a holder, newest 20) · by a sweep while the lease runs →
-        held · cancellation requested and not `seen_cancel` → cancel_requested · else everything is
-        written → applied: state, counters, result, error, freed unique key, history, event, and for
-        a terminal state the follow-ups of its dependants.
+        no record of that generation → gone · an attempt ended by this settlement's id → replayed · not
+        active, or number or nonce differ → lost (noted for a holder, newest 20) · by a sweep while the
+        lease runs → held · cancellation requested and not `seen_cancel` → cancel_requested · else
+        everything is written → applied: state, counters, result, error, freed unique key, history,
+        event, and for a terminal state the follow-ups of its dependants.
         """
 
     async def exchange(

@@ -28,13 +28,17 @@ class Held:
     lease_ms: int  # what a renewal asks for
     heartbeat_ms: int
     renew_at_ms: int
-    until_ms: int  # the lease lasts at least until then
+    stop_at_ms: int  # when its attempt must be stopped, unless it is renewed before
     last_ms: int | None = None  # renewed no more from then on: a time-out and one lease have passed
 
 
 def held_since(held: Held, sent_ms: int) -> Held:
     """Answer the lease after a renewal that was sent then and granted."""
-    return replace(held, renew_at_ms=sent_ms + held.heartbeat_ms, until_ms=sent_ms + held.lease_ms)
+    return replace(
+        held,
+        renew_at_ms=sent_ms + held.heartbeat_ms,
+        stop_at_ms=stop_at_ms(sent_ms, held.lease_ms, held.heartbeat_ms),
+    )
 
 
 def settling_since(held: Held, sent_ms: int) -> Held:
@@ -59,14 +63,19 @@ def look_in_ms(held: Iterable[Held], now_ms: int) -> int | None:
     return max(0, min(due) - now_ms) if due else None
 
 
-def margin_ms(lease_ms: int) -> int:
-    """Answer how long before the end of its lease an attempt must be stopped."""
-    return min(lease_ms // MARGIN_SHARE, MARGIN_MOST_MS)
+def margin_ms(lease_ms: int, heartbeat_ms: int) -> int:
+    """Answer how long before the end of its lease an attempt must be stopped; after its renewal was due."""
+    return min(lease_ms // MARGIN_SHARE, MARGIN_MOST_MS, (lease_ms - heartbeat_ms) // 2)
+
+
+def stop_at_ms(sent_ms: int, lease_ms: int, heartbeat_ms: int) -> int:
+    """Answer when an attempt must be stopped whose lease was asked for by a request that was sent then."""
+    return sent_ms + lease_ms - margin_ms(lease_ms, heartbeat_ms)
 
 
 def may_have_ended(held: Iterable[Held], now_ms: int) -> list[int]:
     """Answer the serials of the leases whose margin has begun."""
-    return [one.serial for one in held if one.until_ms - margin_ms(one.lease_ms) <= now_ms]
+    return [one.serial for one in held if one.stop_at_ms <= now_ms]
 
 
 def watch_in_ms(held: Collection[Held], now_ms: int) -> int | None:
@@ -76,8 +85,8 @@ def watch_in_ms(held: Collection[Held], now_ms: int) -> int | None:
     """
     if not held:
         return None
-    tick_ms = max(1, min(margin_ms(one.lease_ms) for one in held) // 2)
-    ahead = [begins - now_ms for one in held if (begins := one.until_ms - margin_ms(one.lease_ms)) > now_ms]
+    tick_ms = max(1, min(margin_ms(one.lease_ms, one.heartbeat_ms) for one in held) // 2)
+    ahead = [one.stop_at_ms - now_ms for one in held if one.stop_at_ms > now_ms]
     return min([*ahead, tick_ms])
 
 

@@ -341,6 +341,6 @@ class Attached:
 class Wake:
     """What a listener heard; hints only."""
 
-    queues: frozenset[str] = frozenset()  # jobs became waiting, or the queue was resumed
+    queues: frozenset[str] = frozenset()  # jobs became waiting or scheduled, or the queue was resumed
     cancels: frozenset[Ref] = frozenset()  # cancellation of an active job was requested
     ended: frozenset[Ref] = frozenset()  # of those somebody has an interest in

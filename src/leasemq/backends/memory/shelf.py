@@ -80,6 +80,7 @@ class Shelf:
             self.woken = True
         elif state is State.SCHEDULED:
             heapq.heappush(self.due, (job.due_ms, job.order, id_))
+            self.woken = True
         elif state is State.ACTIVE:
             self.active[id_] = job
         elif state.is_terminal:

@@ -21,6 +21,8 @@ from leasemq.protocol.model import (
     Unique,
 )
 
+NEVER_CLAIMED = Fence(number=0, nonce="")
+
 
 @dataclass(slots=True, kw_only=True)
 class Past:
@@ -82,7 +84,7 @@ class Stored:
     stalls: int = 0
     suspect: bool = False
     cancel_requested: bool = False
-    fence: Fence = Fence(number=0, nonce="")
+    fence: Fence = NEVER_CLAIMED
     incarnation: str = ""
     lease_until_ms: int | None = None
     ended_ms: int | None = None

@@ -1,0 +1,299 @@
+"""The composition root: settings, backend, tasks and workers of one program."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
+from types import MappingProxyType, TracebackType
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
+
+from leasemq.backend import Backend
+from leasemq.client.connection import Connections, Source
+from leasemq.client.schemes import checked_scheme, in_namespace, open_backend
+from leasemq.context import Ctx
+from leasemq.errors import InvalidSetting, Refused
+from leasemq.events import logger
+from leasemq.job import Job
+from leasemq.policy import Named, TaskOptions, checked_policy
+from leasemq.protocol.envelope import describe_result
+from leasemq.protocol.insight import Capabilities, JobRecord, WorkerInfo
+from leasemq.protocol.names import check_job_id, check_queue, shown
+from leasemq.protocol.retry import Retry
+from leasemq.queue import Queue
+from leasemq.settings import (
+    DEFAULT_QUEUE,
+    Origin,
+    Project,
+    SettingArguments,
+    Settings,
+    find_settings,
+    read_project,
+)
+from leasemq.task import (
+    AsyncTask,
+    PlainTask,
+    Surroundings,
+    Task,
+    runs_in_loop,
+    takes_context,
+)
+from leasemq.worker_setup import (
+    MakeWorker,
+    WorkerOptions,
+    run_until_signalled,
+    stopped_by_signals,
+    worker_maker,
+)
+
+if TYPE_CHECKING:
+    from leasemq.worker import Worker
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+class Decorator:
+    """What `app.task(...)` answers: give it the function. Owner: the decoration under way."""
+
+    def __init__(self, app: App, options: TaskOptions) -> None:
+        self._app = app
+        self._options = options
+
+    # `Ctx` first is the one form in which a type checker can take a parameter away.
+    @overload
+    def __call__(  # type: ignore[overload-overlap]  # an async function also returns something; the first match is meant
+        self, function: Callable[Concatenate[Ctx, P], Coroutine[Any, Any, R]]
+    ) -> AsyncTask[P, R]: ...
+    @overload
+    def __call__(  # type: ignore[overload-overlap]  # as above
+        self, function: Callable[P, Coroutine[Any, Any, R]]
+    ) -> AsyncTask[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[Concatenate[Ctx, P], R]) -> PlainTask[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R]) -> PlainTask[P, R]: ...
+    def __call__(self, function: Callable[..., Any]) -> Task[Any, Any]:
+        """Register the function. Raises: InvalidSetting, InvalidName, InvalidDelay, Unsupported."""
+        return self._app._register(function, self._options)
+
+
+class App:
+    """One program's queue: its backend, its tasks, its workers. Owner: the program.
+
+    Nothing is opened before the first use; `async with app` opens, and closes at its end. One app may
+    be used from several event loops and threads, and after a fork: each gets a connection of its own.
+
+    Args:
+        url: where jobs live, `sqlite:///jobs.db`; or a backend, for one event loop (memory: for all).
+            Else `LEASEMQ_URL`, else `url` in `[tool.leasemq]`.
+        retry: for all tasks that do not say otherwise.
+        settings: see `leasemq.settings.SettingArguments`.
+    """
+
+    def __init__(
+        self,
+        url: str | Backend | None = None,
+        *,
+        retry: Retry | None = None,
+        **settings: Unpack[SettingArguments],
+    ) -> None:
+        if unknown := settings.keys() - SettingArguments.__annotations__.keys():
+            allowed = ", ".join(("retry", *SettingArguments.__annotations__))
+            raise TypeError(f"App() got an unexpected keyword argument {min(unknown)!r}; it takes {allowed}")
+        if retry is not None and not isinstance(retry, Retry):
+            raise InvalidSetting(f"retry={retry!r} is not a Retry; say retry=Retry({retry!r})")
+        self._given = None if url is None or isinstance(url, str) else url
+        self._arguments: dict[str, object] = {"url": url if isinstance(url, str) else None, **settings}
+        find_settings(self._arguments, Project(), {})  # a wrong argument is refused where it stands
+        self._project = read_project()
+        self._found: tuple[Settings, list[Origin]] | None = None
+        self._tasks: dict[str, Task[Any, Any]] = {}
+        self._known_as: dict[str, Task[Any, Any]] = {}
+        self._connections = Connections(self._source)
+        self._around = Surroundings(
+            connections=self._connections, settings=lambda: self.settings, retry=retry
+        )
+
+    # ---- tasks
+
+    @overload
+    def task(  # type: ignore[overload-overlap]  # see Decorator
+        self, function: Callable[Concatenate[Ctx, P], Coroutine[Any, Any, R]], /
+    ) -> AsyncTask[P, R]: ...
+    @overload
+    def task(  # type: ignore[overload-overlap]  # see Decorator
+        self, function: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> AsyncTask[P, R]: ...
+    @overload
+    def task(self, function: Callable[Concatenate[Ctx, P], R], /) -> PlainTask[P, R]: ...
+    @overload
+    def task(self, function: Callable[P, R], /) -> PlainTask[P, R]: ...
+    @overload
+    def task(self, /, **options: Unpack[TaskOptions]) -> Decorator: ...
+    def task(self, function: Callable[..., Any] | None = None, /, **options: Unpack[TaskOptions]) -> Any:
+        """Register a function as a task: `@app.task`, or `@app.task(queue="mail", retry=Retry(5))`.
+
+        Raises: InvalidSetting, InvalidName, InvalidDelay, Unsupported.
+        """
+        return Decorator(self, options) if function is None else self._register(function, options)
+
+    @property
+    def tasks(self) -> Mapping[str, Task[Any, Any]]:
+        """The tasks by name."""
+        return MappingProxyType(self._tasks)
+
+    def _register(self, function: Callable[..., Any], options: TaskOptions) -> Task[Any, Any]:
+        is_async = runs_in_loop(function)
+        default_name = f"{function.__module__}.{function.__qualname__}"
+        policy = checked_policy(options, default_name, is_async=is_async)
+        kind = AsyncTask if is_async else PlainTask
+        task: Task[Any, Any] = kind(function, policy, self._around, takes_context=takes_context(function))
+        for name in (policy.name, *policy.aliases):
+            if name in self._known_as:
+                raise InvalidSetting(
+                    f"the task name {shown(name)!r} is taken by {self._known_as[name]!r}; choose another"
+                )
+        self._known_as.update(dict.fromkeys((policy.name, *policy.aliases), task))
+        self._tasks[policy.name] = task
+        return task
+
+    # ---- settings and the backend
+
+    @property
+    def settings(self) -> Settings:
+        """The settings that hold; the environment is read at first use. Raises: InvalidSetting."""
+        return self._settings_found()[0]
+
+    @property
+    def origins(self) -> Sequence[Origin]:
+        """Each setting with its source, passwords masked."""
+        return self._settings_found()[1]
+
+    def _settings_found(self) -> tuple[Settings, list[Origin]]:
+        if self._found is None:
+            self._found = find_settings(self._arguments, self._project)
+        return self._found
+
+    def _source(self) -> Source:
+        settings = self.settings
+        required = settings.require_durability
+        if (given := self._given) is not None:
+            return Source(open=lambda: given, is_shared=True, require_durability=required)
+        if settings.url is None:
+            raise InvalidSetting(
+                "no backend is named: give App a URL such as sqlite:///jobs.db, set LEASEMQ_URL, "
+                "or put url into [tool.leasemq] of pyproject.toml"
+            )
+        url = settings.url if settings.namespace is None else in_namespace(settings.url, settings.namespace)
+        shared = checked_scheme(url).in_process
+        return Source(open=lambda: open_backend(url), is_shared=shared, require_durability=required)
+
+    async def __aenter__(self) -> Self:
+        await self._connections.enter()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._connections.leave()
+
+    @asynccontextmanager
+    async def lifespan(self, asgi_app: object = None) -> AsyncIterator[None]:
+        """Open the app for as long as a web application lives: `Starlette(lifespan=app.lifespan)`."""
+        async with self:
+            yield
+
+    async def prepare(self) -> Capabilities:
+        """Open the backend if it is not, and answer what it can do and how durable it is."""
+        return (await self._connections.here()).capabilities
+
+    async def close(self) -> None:
+        """Close what this event loop has open; the next use opens anew."""
+        await self._connections.close_here()
+
+    def call_sync(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Run a coroutine of this app for a caller without an event loop.
+
+        For example `app.call_sync(app.queue("mail").pause)`. Raises: SyncInsideLoop.
+        """
+        return self._connections.call(work, "it")
+
+    # ---- jobs and queues
+
+    def queue(self, name: str = DEFAULT_QUEUE) -> Queue:
+        """Answer the operator's side of a queue. Raises: InvalidQueueName."""
+        return Queue(name=check_queue(name), _connections=self._connections)
+
+    async def queues(self) -> Sequence[str]:
+        """Answer the names of all queues that ever accepted a job."""
+        return await (await self._connections.here()).backend.queues()
+
+    async def workers(self) -> Sequence[WorkerInfo]:
+        """Answer the workers that announced themselves lately."""
+        return await (await self._connections.here()).backend.workers()
+
+    def job(self, queue: str, id_: str, *, generation: int | None = None) -> Job[Any]:
+        """Answer a handle on any job; nothing is read. Raises: InvalidQueueName, InvalidJobId.
+
+        A result of a task that this app does not know comes back as plain data, secrets masked.
+        """
+        return Job(
+            queue=check_queue(queue),
+            id=check_job_id(id_),
+            generation=generation,
+            _connections=self._connections,
+            _decode=self._decoded,
+        )
+
+    def _decoded(self, record: JobRecord, result: bytes) -> Any:
+        task = self._known_as.get(record.task)
+        if task is None:
+            return describe_result(result, job=record.ref.id)
+        return task.signature.decode_result(result, job=record.ref.id)
+
+    async def dead(self, *queues: str) -> AsyncIterator[JobRecord]:
+        """Answer the dead letters of these queues, or of all, newest first in each."""
+        for name in queues or await self.queues():
+            async for record in self.queue(name).every_dead():
+                yield record
+
+    async def replay(self, job: Named) -> None:
+        """Run a dead or cancelled job again. Raises: JobNotFound, IllegalMove, UniqueConflict."""
+        await self.queue(job.queue).replay(job.id)
+
+    # ---- workers
+
+    def worker(self, **options: Unpack[WorkerOptions]) -> Worker:
+        """Answer a worker for this app's tasks; `await worker.run()` inside `async with app`.
+
+        Raises: Refused if the app is not open here; InvalidSetting, UnnamedTask.
+        """
+        connection = self._connections.open_here()
+        if connection is None:
+            raise Refused("the app is not open in this event loop; make the worker inside `async with app:`")
+        return self._maker(options)(connection.backend)
+
+    def run_worker(self, **options: Unpack[WorkerOptions]) -> int:
+        """Run a worker until SIGTERM or SIGINT, and answer the exit code.
+
+        The first signal drains; a second one gives back what runs, at once. For the main thread.
+
+        Raises: InvalidSetting, UnnamedTask, BackendUnavailable, Unsupported.
+        """
+        make = self._maker(options)  # a bad option is refused before anything is opened
+        return run_until_signalled(lambda: self._serve(make))
+
+    def _maker(self, options: WorkerOptions) -> MakeWorker:
+        return worker_maker(list(self._tasks.values()), self.settings, options)
+
+    async def _serve(self, make: MakeWorker) -> int:
+        connection = await self._connections.enter()
+        try:
+            can = connection.capabilities
+            logger.info("backend %s, durability %s, store %s", can.server, can.durability, can.store_id)
+            worker = make(connection.backend)
+            with stopped_by_signals(worker):
+                return await worker.run()
+        finally:
+            await self._connections.leave()

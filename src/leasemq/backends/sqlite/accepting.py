@@ -1,0 +1,246 @@
+"""Enqueue: store jobs, or answer what stands for them already. See `Work.enqueue`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from leasemq.backends.sqlite.ending import FREES_AT_END, FREES_AT_START, FREES_NEVER, drop
+from leasemq.backends.sqlite.rows import JobRow, jobs_by_id, json_array, stored_state
+from leasemq.backends.sqlite.statements import statement
+from leasemq.backends.sqlite.step import Book, Step
+from leasemq.protocol.checks import check_new_jobs
+from leasemq.protocol.insight import EventKind
+from leasemq.protocol.model import (
+    Acceptance,
+    Enqueued,
+    FollowUp,
+    FollowUpKind,
+    NewJob,
+    Parent,
+    Ref,
+    State,
+    Unique,
+    UniqueMode,
+    UniqueUntil,
+)
+
+_KNOWN = statement("enqueue_known")
+_SAME = statement("enqueue_same")
+_NEXT_KEY = statement("next_key")
+_JOB = statement("enqueue")
+_BODY = statement("enqueue_body")
+_PARENT = statement("enqueue_parent")
+_HOLD_READ = statement("hold_read")
+_HOLD_PUT = statement("hold_put")
+_MERGE = statement("merge")
+_MERGE_ALIAS = statement("merge_alias")
+_MERGE_FORGET = statement("merge_forget")
+_SET_DUE = statement("set_due")
+_SET_DUE_BLOCKED = statement("set_due_blocked")
+
+NOT_STARTED = frozenset({State.SCHEDULED, State.WAITING, State.BLOCKED})
+
+
+def enqueue(step: Step, queue: str, jobs: Sequence[NewJob]) -> Sequence[Enqueued]:
+    """See `Work.enqueue`."""
+    check_new_jobs(queue, jobs)
+    if not jobs:
+        return ()
+    intake = _Intake(step, step.open_book(queue), jobs)
+    answers = tuple(intake.accept(job) for job in jobs)
+    intake.flush()
+    return answers
+
+
+def held_key(step: Step, book: Book, unique_key: str) -> Ref | None:
+    """Answer who holds a unique key now."""
+    row = _HOLD_READ.row(step.connection, book.key, unique_key, step.now_ms)
+    return None if row is None else Ref(queue=book.name, id=row[0], generation=row[1])
+
+
+def take_key(step: Step, book: Book, ref: Ref, unique: Unique) -> None:
+    """Give a free key to a job. A debounce's window is its quiet time, not a bound of the key."""
+    has_bound = unique.window_ms is not None and unique.mode is not UniqueMode.DEBOUNCE
+    until_ms = step.now_ms + unique.window_ms if has_bound and unique.window_ms is not None else None
+    _HOLD_PUT.run(step.connection, book.key, unique.key, ref.id, ref.generation, until_ms)
+
+
+class _Intake:
+    """One batch of requests. Owner: the step; it keeps plain inserts back to write them in one go."""
+
+    def __init__(self, step: Step, book: Book, jobs: Sequence[NewJob]) -> None:
+        self._step = step
+        self._book = book
+        rows = _KNOWN.rows(step.connection, book.key, json_array([job.id for job in jobs]))
+        self._known = {row[0]: JobRow._make(row[1:]) for row in rows}
+        found = _NEXT_KEY.row(step.connection)
+        assert found is not None
+        self._next_key: int = found[0]
+        self._jobs: list[tuple[object, ...]] = []
+        self._bodies: list[tuple[object, ...]] = []
+
+    def accept(self, job: NewJob) -> Enqueued:
+        """Answer one request, and store what it asks for if nothing stands for it."""
+        known = self._known.get(job.id)
+        if known is not None and (known.state not in job.reuse or known.request == job.request != 0):
+            return self._existing(job, known)
+        if job.unique is not None:
+            holder = held_key(self._step, self._book, job.unique.key)
+            if holder is not None:
+                return self._merged(job, job.unique, holder)
+        if known is not None and known.id != job.id:
+            known = self._unmerge(job.id)
+        if known is None:
+            return self._create(job, 1, 0)
+        self._forget(known)
+        return self._create(job, known.generation + 1, known.fence)
+
+    def flush(self) -> None:
+        """Write the inserts that were kept back."""
+        if self._jobs:
+            _JOB.many(self._step.connection, self._jobs)
+            _BODY.many(self._step.connection, self._bodies)
+            self._jobs, self._bodies = [], []
+
+    def _existing(self, job: NewJob, known: JobRow) -> Enqueued:
+        self.flush()
+        found = _SAME.row(self._step.connection, known.key, job.task, job.payload)
+        return Enqueued(
+            ref=known.ref(self._book),
+            acceptance=Acceptance.EXISTING,
+            state=stored_state(self._book, known),
+            same_payload=found is not None and found[0] == 1,
+        )
+
+    def _unmerge(self, job_id: str) -> JobRow | None:
+        """Let an id stand for itself again; answers a record of its own that it had before it was merged."""
+        self.flush()
+        _MERGE_FORGET.run(self._step.connection, self._book.key, job_id)
+        return jobs_by_id(self._step, self._book, [job_id]).get(job_id)
+
+    def _forget(self, row: JobRow) -> None:
+        """Delete the record that a new generation replaces, and with it the ids merged into it."""
+        self.flush()
+        drop(self._step, self._book, [row])
+        self._known = {id_: known for id_, known in self._known.items() if known.key != row.key}
+
+    def _create(self, job: NewJob, generation: int, last_fence: int) -> Enqueued:
+        step, book = self._step, self._book
+        now, key = step.now_ms, self._next_key
+        self._next_key += 1
+        due_ms = max(now, now + job.delay_ms if job.due_at_ms is None else job.due_at_ms)
+        state = _first_state(has_parents=bool(job.parents), due_ms=due_ms, now_ms=now)
+        expires_ms = None if job.ttl_ms is None else now + job.ttl_ms
+        frees_key = _frees_key(job.unique)
+        place = book.next_place()
+        self._jobs.append(
+            (
+                *(key, book.key, job.id, generation, state.value, job.priority, place, now, due_ms),
+                *(expires_ms, last_fence, frees_key, job.request),
+            )
+        )
+        self._bodies.append(_body(key, job))
+        ref = Ref(queue=book.name, id=job.id, generation=generation)
+        if job.unique is not None:
+            take_key(step, book, ref, job.unique)
+        if job.parents:
+            self._attach(key, ref, job.parents)
+        book.move(None, state)
+        book.tell(ref, EventKind.ENQUEUED, state, 0)
+        self._known[job.id] = JobRow(
+            key=key,
+            id=job.id,
+            generation=generation,
+            state=state,
+            attempts=0,
+            fence=last_fence,
+            nonce="",
+            lease_until_ms=None,
+            cancel_requested=0,
+            settled_by=None,
+            replays=0,
+            due_ms=due_ms,
+            expires_ms=expires_ms,
+            frees_key=frees_key,
+            dependants=0,
+            attempt_outcome=None,
+            suspect=0,
+            request=job.request,
+        )
+        return Enqueued(ref=ref, acceptance=Acceptance.CREATED, state=state)
+
+    def _attach(self, key: int, ref: Ref, parents: Sequence[Parent]) -> None:
+        """Store the open parents, and have each of them told."""
+        for parent in parents:
+            self._book.outbox.append(
+                FollowUp(
+                    id=self._book.next_follow_up(),
+                    kind=FollowUpKind.ATTACH,
+                    child=ref,
+                    parent=Ref(queue=parent.queue, id=parent.id, generation=0),
+                    on_failure=parent.on_failure,
+                )
+            )
+        by_name = {(parent.queue, parent.id): parent.on_failure.value for parent in parents}
+        rows = [(key, number, *name, policy) for number, (name, policy) in enumerate(by_name.items())]
+        _PARENT.many(self._step.connection, rows)
+
+    def _merged(self, job: NewJob, unique: Unique, holder: Ref) -> Enqueued:
+        """Answer a request whose key is held, by the mode that it asks for."""
+        self.flush()
+        row = jobs_by_id(self._step, self._book, [holder.id]).get(holder.id)
+        if row is None or row.generation != holder.generation:
+            return Enqueued(ref=holder, acceptance=Acceptance.SKIPPED, state=None)
+        state = stored_state(self._book, row)
+        takes_payload = unique.mode in (UniqueMode.REPLACE, UniqueMode.DEBOUNCE)
+        if not takes_payload or state not in NOT_STARTED or row.attempts > 0:
+            return Enqueued(ref=holder, acceptance=Acceptance.SKIPPED, state=state)
+        connection = self._step.connection
+        _MERGE.run(connection, row.key, job.task, job.payload, job.overrides, job.headers)
+        _MERGE_ALIAS.run(connection, self._book.key, job.id, row.key)
+        acceptance = Acceptance.REPLACED
+        if unique.mode is UniqueMode.DEBOUNCE:
+            acceptance = Acceptance.DEBOUNCED
+            row = self._debounced(row, state, self._step.now_ms + (unique.window_ms or 0))
+        state = stored_state(self._book, row)
+        self._book.tell(holder, EventKind.REPLACED, state, row.attempts)
+        self._known[job.id] = row
+        self._known = {id_: row if known.key == row.key else known for id_, known in self._known.items()}
+        return Enqueued(ref=holder, acceptance=acceptance, state=state)
+
+    def _debounced(self, row: JobRow, state: State, due_ms: int) -> JobRow:
+        """Make the holder due at `due_ms`; answers its row as it is now."""
+        step, book = self._step, self._book
+        if state is State.BLOCKED:
+            _SET_DUE_BLOCKED.run(step.connection, due_ms, row.key)
+            return row._replace(due_ms=due_ms)
+        after = _first_state(has_parents=False, due_ms=due_ms, now_ms=step.now_ms)
+        _SET_DUE.run(step.connection, after.value, due_ms, book.next_place(), step.now_ms, row.key)
+        book.move(state, after)
+        return row._replace(due_ms=due_ms, state=after)
+
+
+def _first_state(*, has_parents: bool, due_ms: int, now_ms: int) -> State:
+    if has_parents:
+        return State.BLOCKED
+    return State.SCHEDULED if due_ms > now_ms else State.WAITING
+
+
+def _frees_key(unique: Unique | None) -> int:
+    if unique is None or unique.mode is UniqueMode.THROTTLE:
+        return FREES_NEVER
+    return FREES_AT_START if unique.until is UniqueUntil.START else FREES_AT_END
+
+
+def _body(key: int, job: NewJob) -> tuple[object, ...]:
+    keep, unique, creator = job.keep, job.unique, job.creator
+    return (
+        *(key, job.task, job.payload, job.overrides, job.headers, job.max_stalls),
+        *(keep.result_ms, keep.record_ms, keep.dead_ms, job.ttl_ms),
+        *(_NO_UNIQUE if unique is None else (unique.key, unique.mode, unique.until, unique.window_ms)),
+        *(_NO_CREATOR if creator is None else (creator.queue, creator.id, creator.generation)),
+    )
+
+
+_NO_UNIQUE = (None, None, None, None)
+_NO_CREATOR = (None, None, None)

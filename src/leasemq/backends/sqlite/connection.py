@@ -1,0 +1,117 @@
+"""Connections to the file: how they are opened, and how a write transaction begins and ends."""
+
+from __future__ import annotations
+
+import secrets
+import sqlite3
+import threading
+from contextlib import suppress
+
+from leasemq.backends.sqlite.faults import is_busy
+from leasemq.backends.sqlite.settings import Settings, Sync
+from leasemq.backends.sqlite.turn import Turn
+from leasemq.clock import boot_ms
+
+_PAUSE_SECONDS = 0.002  # longest pause between two tries for the database's lock
+
+
+def opened(settings: Settings, sync: Sync) -> sqlite3.Connection:
+    """Open a connection that begins its transactions itself, usable from any one thread at a time."""
+    connection = sqlite3.connect(
+        settings.path,
+        timeout=settings.busy_timeout_ms / 1_000,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=512,
+    )
+    connection.execute(f"PRAGMA synchronous = {sync}")
+    connection.execute("PRAGMA temp_store = MEMORY")
+    connection.execute("PRAGMA cache_size = -16384")
+    connection.execute("PRAGMA wal_autocheckpoint = 4000")
+    connection.execute("PRAGMA journal_size_limit = 67108864")
+    return connection
+
+
+class WritingConnection:
+    """A connection that writes, in its turn. Owner: the one thread that uses it."""
+
+    def __init__(self, settings: Settings, sync: Sync) -> None:
+        self._settings = settings
+        self._sync: Sync = sync
+        self._turn: Turn | None = Turn(settings.path)
+        self._connection: sqlite3.Connection | None = None
+        self._pause = threading.Event()  # never set: waited on instead of sleeping
+
+    @property
+    def raw(self) -> sqlite3.Connection:
+        """The connection, opened when it is first used."""
+        if self._connection is None:
+            self._connection = opened(self._settings, self._sync)
+            self._connection.execute("PRAGMA busy_timeout = 0")  # from here on `begin` does the waiting
+        return self._connection
+
+    def begin(self, until_ms: int, *, first: bool = False) -> None:
+        """Begin a transaction that may write, waiting for other processes until `until_ms` (boot clock).
+
+        IMMEDIATE, always: a transaction that has read and then wants to write fails at once when somebody
+        wrote meanwhile, whatever the timeout (https://sqlite.org/rescode.html#busy_snapshot).
+        """
+        self._take_turn(first=first)
+        try:
+            while not self._has_begun():
+                if boot_ms() >= until_ms:
+                    self.raw.execute("BEGIN IMMEDIATE")  # the last try raises what it finds
+                    return
+                self._pause.wait(_PAUSE_SECONDS * secrets.randbelow(1_000) / 1_000)
+        except sqlite3.Error:
+            self._give_turn_back()
+            raise
+
+    def _has_begun(self) -> bool:
+        try:
+            self.raw.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if not is_busy(error):
+                raise
+            return False
+        return True
+
+    def commit(self) -> None:
+        """Make it true, unless it is rolled back already, and let the next one write."""
+        try:
+            if self.raw.in_transaction:
+                self.raw.execute("COMMIT")
+        finally:
+            self._give_turn_back()
+
+    def give_up(self, *, keep_open: bool = False) -> None:
+        """Undo what was begun, let the next one write, and open the file anew unless told otherwise."""
+        try:
+            if self._connection is not None and self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+        except sqlite3.Error:
+            keep_open = False  # closing rolls back as well
+        self._give_turn_back()
+        if not keep_open:
+            self.close()
+
+    def close(self) -> None:
+        """Close it; the next use opens it anew."""
+        if self._turn is not None:
+            self._turn.close()
+        if self._connection is not None:
+            with suppress(sqlite3.Error):  # whatever is wrong with it, it is given up
+                self._connection.close()
+        self._connection = None
+
+    def _take_turn(self, *, first: bool) -> None:
+        if self._turn is None:
+            return
+        try:
+            self._turn.take(first=first)
+        except OSError:
+            self._turn = None  # a folder that cannot be written: SQLite says the same in better words
+
+    def _give_turn_back(self) -> None:
+        if self._turn is not None:
+            self._turn.give_back()

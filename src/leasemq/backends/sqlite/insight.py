@@ -1,0 +1,142 @@
+"""What can be read. None of it changes anything. See `leasemq.backend.Insight`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from leasemq.backends.sqlite.records import records
+from leasemq.backends.sqlite.rows import json_array
+from leasemq.backends.sqlite.statements import statement
+from leasemq.backends.sqlite.step import Book, PackedEvent, Step
+from leasemq.errors import CorruptRecord, CursorExpired
+from leasemq.protocol.insight import Counts, Event, EventKind, EventPage, Filter, JobRecord, Page
+from leasemq.protocol.model import TERMINAL, Ref, State
+
+_GET = statement("get")
+_FIND = statement("find")
+_FIND_FEW = statement("find_few")
+_QUEUE_LIST = statement("queue_list")
+_LONGEST_WAITING = statement("longest_waiting")
+_EVENTS = statement("events")
+
+_PAGE_LIMIT = 1_000
+_FEW = 10_000  # jobs that are better sorted than walked past
+_unpack_events = msgspec.msgpack.Decoder(list[PackedEvent]).decode
+
+
+def get(step: Step, queue: str, ids: Sequence[str]) -> Sequence[JobRecord | None]:
+    """See `Insight.get`. Raises: CorruptRecord."""
+    book = step.book(queue)
+    if book is None:
+        return (None,) * len(ids)
+    keys: dict[str, int] = {row[0]: row[1] for row in _GET.rows(step.connection, book.key, json_array(ids))}
+    found = records(step, queue, list(keys.values()))
+    answers: list[JobRecord | None] = []
+    for job_id in ids:
+        record = found[keys[job_id]] if job_id in keys else None
+        if isinstance(record, CorruptRecord):
+            raise record
+        answers.append(record)
+    return tuple(answers)
+
+
+def find(step: Step, queue: str, where: Filter, cursor: str | None, limit: int) -> Page:
+    """See `Insight.find`. Records that cannot be read are left out: `get` says what is wrong with them."""
+    book = step.book(queue)
+    if book is None:
+        return Page(jobs=(), cursor=None)
+    limit = max(0, min(limit, _PAGE_LIMIT))
+    selection = _FIND_FEW if _are_few(book, where) else _FIND
+    rows = selection.rows(
+        step.connection,
+        book.key,
+        None if cursor is None else int(cursor),
+        json_array(sorted(where.states)) if where.states else None,
+        where.task,
+        where.id_prefix,
+        None if where.older_than_ms is None else step.now_ms - where.older_than_ms,
+        limit + 1,
+    )
+    keys = [row[0] for row in rows[:limit]]
+    found = records(step, queue, keys).values()
+    jobs = tuple(record for record in found if isinstance(record, JobRecord))
+    return Page(jobs=jobs, cursor=str(keys[-1]) if keys and len(rows) > limit else None)
+
+
+def _are_few(book: Book, where: Filter) -> bool:
+    """Whether the states asked for, and all that have not ended, hold few jobs."""
+    unfinished = sum(number for state, number in book.counts.items() if state not in TERMINAL)
+    asked = sum(book.counts[state] for state in where.states)
+    return bool(where.states) and unfinished + asked < _FEW
+
+
+def counts(step: Step, queue: str) -> Counts:
+    """See `Insight.counts`."""
+    book = step.book(queue)
+    if book is None:
+        return Counts(queue=queue)
+    longest = _LONGEST_WAITING.row(step.connection, book.key) if book.counts[State.WAITING] else None
+    return Counts(
+        queue=queue,
+        accepted=book.accepted,
+        removed=book.removed,
+        paused=book.paused,
+        oldest_waiting_ms=None if longest is None else step.now_ms - longest[0],
+        **{State(state).value: number for state, number in book.counts.items()},
+    )
+
+
+def queues(step: Step) -> Sequence[str]:
+    """See `Insight.queues`."""
+    return tuple(row[0] for row in _QUEUE_LIST.rows(step.connection, step.namespace))
+
+
+def events(step: Step, queue: str, cursor: str | None, limit: int) -> EventPage:
+    """See `Insight.events`. A cursor is the number of the last event that was seen."""
+    book = step.book(queue)
+    newest = 0 if book is None else book.event_number
+    if cursor is None:
+        return EventPage(events=(), cursor=str(newest))
+    trimmed = 0 if book is None else max(book.event_floor, newest - step.event_limit)
+    after = trimmed if cursor == "" else int(cursor)
+    if after < trimmed:
+        raise CursorExpired(
+            f"events of queue {queue!r} up to {trimmed} were trimmed; start again after {trimmed}",
+            earliest=str(trimmed),
+        )
+    page: list[Event] = []
+    if book is not None and limit > 0:
+        # A row has at least one event, so so many rows are enough.
+        for first, at_ms, entries in _EVENTS.rows(step.connection, book.key, after, limit):
+            page.extend(_unpacked(queue, first, at_ms, entries, after))
+            if len(page) >= limit:
+                break
+    page = page[:limit]
+    return EventPage(events=tuple(page), cursor=page[-1].cursor if page else str(after))
+
+
+def unpacked(queue: str, entries: bytes) -> list[PackedEvent]:
+    """Answer the events of one row. Raises: CorruptRecord."""
+    try:
+        return _unpack_events(entries)
+    except (msgspec.MsgspecError, TypeError) as error:
+        raise CorruptRecord(f"events of queue {queue!r} cannot be read: {error}") from error
+
+
+def _unpacked(queue: str, first: int, at_ms: int, entries: bytes, after: int) -> list[Event]:
+    return [
+        Event(
+            cursor=str(number),
+            at_ms=at_ms,
+            ref=Ref(queue=queue, id=id_, generation=generation),
+            kind=EventKind(kind),
+            state=None if state is None else State(state),
+            attempt=attempt,
+        )
+        for number, (id_, generation, kind, state, attempt) in enumerate(
+            unpacked(queue, entries), start=first
+        )
+        if number > after
+    ]

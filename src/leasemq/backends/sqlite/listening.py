@@ -1,0 +1,148 @@
+"""Wake-ups: what was committed, told to those who listen. See `leasemq.backend.Listener`."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+
+from leasemq.backends.sqlite.step import Heard
+from leasemq.protocol.model import Ref, Wake
+
+_OWN_STEPS = 256  # own steps remembered; one forgotten too early is told twice, which is harmless
+
+
+class SqliteListener:
+    """See `leasemq.backend.Listener`. Owner: the task that opened it; others only add to it, in its loop."""
+
+    def __init__(self, queues: Sequence[str]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._heard = asyncio.Event()
+        self._queues = frozenset(queues)
+        self._guard = threading.Lock()  # the interest is read by the threads that hear
+        self._interest: dict[str, set[Ref]] = {}
+        self._woken: set[str] = set()
+        self._cancels: set[Ref] = set()
+        self._ended: set[Ref] = set()
+
+    def interest(self, refs: Iterable[Ref]) -> None:
+        """See `Listener.interest`."""
+        with self._guard:
+            for ref in refs:
+                self._interest.setdefault(ref.queue, set()).add(ref)
+
+    def forget(self, refs: Iterable[Ref]) -> None:
+        """See `Listener.forget`."""
+        with self._guard:
+            for ref in refs:
+                self._interest.get(ref.queue, set()).discard(ref)
+            self._interest = {queue: wanted for queue, wanted in self._interest.items() if wanted}
+
+    async def wait(self, timeout_ms: int) -> Wake:
+        """See `Listener.wait`."""
+        try:
+            async with asyncio.timeout(timeout_ms / 1_000):
+                await self._heard.wait()
+        except TimeoutError:
+            return Wake()
+        self._heard.clear()
+        wake = Wake(
+            queues=frozenset(self._woken), cancels=frozenset(self._cancels), ended=frozenset(self._ended)
+        )
+        self._woken.clear()
+        self._cancels.clear()
+        self._ended.clear()
+        return wake
+
+    def watched(self) -> frozenset[str]:
+        """Answer the queues in which something may happen that it wants to hear of."""
+        with self._guard:
+            return self._queues.union(self._interest)
+
+    def interest_in(self, queue: str) -> frozenset[Ref]:
+        """Answer the jobs of one queue whose end it wants to hear of."""
+        with self._guard:
+            return frozenset(self._interest.get(queue, ()))
+
+    def hear(self, heard: Heard) -> None:
+        """Take in what happened in a queue, from whatever thread."""
+        is_mine = heard.queue in self._queues
+        woken = heard.queue if is_mine and heard.woken else None
+        cancels = heard.cancels if is_mine else frozenset()
+        ended: frozenset[Ref] = frozenset()
+        if heard.ended:
+            with self._guard:
+                ended = heard.ended & self._interest.get(heard.queue, set())
+        if woken is None and not cancels and not ended:
+            return
+        if _is_running(self._loop):
+            self._note(woken, cancels, ended)
+            return
+        try:
+            self._loop.call_soon_threadsafe(self._note, woken, cancels, ended)
+        except RuntimeError:
+            return  # its loop is closed: nobody waits in it
+
+    def _note(self, woken: str | None, cancels: frozenset[Ref], ended: frozenset[Ref]) -> None:
+        if woken is not None:
+            self._woken.add(woken)
+        self._cancels |= cancels
+        self._ended |= ended
+        self._heard.set()
+
+
+def _is_running(loop: asyncio.AbstractEventLoop) -> bool:
+    try:
+        return asyncio.get_running_loop() is loop
+    except RuntimeError:
+        return False
+
+
+class Audience:
+    """The listeners of one backend object. Owner: the backend object; any thread may speak to it."""
+
+    def __init__(
+        self, opened: Callable[[Sequence[str]], Awaitable[None]], emptied: Callable[[], None]
+    ) -> None:
+        self._guard = threading.Lock()
+        self._listeners: tuple[SqliteListener, ...] = ()
+        self._own: deque[tuple[str, int]] = deque(maxlen=_OWN_STEPS)
+        self._opened = opened
+        self._emptied = emptied
+
+    @property
+    def listeners(self) -> tuple[SqliteListener, ...]:
+        """Those who listen now."""
+        return self._listeners
+
+    def hear(self, heard: Sequence[Heard]) -> None:
+        """Tell every listener what was committed."""
+        if not self._listeners:
+            return
+        for one in heard:
+            if one.event_number:
+                self._own.append((one.queue, one.event_number))
+            for listener in self._listeners:
+                listener.hear(one)
+
+    def has_heard(self, queue: str, event_number: int) -> bool:
+        """Whether the step that ended with this event was committed here, and so was told already."""
+        return (queue, event_number) in self._own
+
+    @asynccontextmanager
+    async def listen(self, queues: Sequence[str]) -> AsyncIterator[SqliteListener]:
+        """Have a listener that hears from now on."""
+        listener = SqliteListener(queues)
+        with self._guard:
+            self._listeners = (*self._listeners, listener)
+        try:
+            await self._opened(queues)
+            yield listener
+        finally:
+            with self._guard:
+                self._listeners = tuple(other for other in self._listeners if other is not listener)
+                is_empty = not self._listeners
+            if is_empty:
+                self._emptied()

@@ -1,0 +1,99 @@
+"""The store's version and how it gets there: numbered scripts, each applied once, by whoever comes first."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sqlite3
+import threading
+from dataclasses import replace
+
+from leasemq.backends.sqlite.connection import WritingConnection
+from leasemq.backends.sqlite.faults import is_busy, translated
+from leasemq.backends.sqlite.settings import Settings
+from leasemq.backends.sqlite.statements import script, statement
+from leasemq.clock import boot_ms
+from leasemq.errors import SchemaTooNew, Unsupported
+
+MIGRATIONS = ("schema_1",)  # the version is how many of them were applied
+OLDEST_SQLITE = (3, 35, 0)  # RETURNING
+
+_META_CREATE = statement("meta_create")
+_META_READ = statement("meta_read")
+_META_WRITE = statement("meta_write")
+_STORE_ADD = statement("store_add")
+_STORE_READ = statement("store_read")
+
+_PAUSE_SECONDS = 0.01
+
+
+def check_library() -> None:
+    """Refuse an SQLite that cannot do what is needed. Raises: Unsupported."""
+    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+        oldest = ".".join(map(str, OLDEST_SQLITE))
+        raise Unsupported(f"SQLite {sqlite3.sqlite_version} is too old: {oldest} or newer is needed")
+
+
+def prepared(settings: Settings) -> tuple[Settings, str]:
+    """Create or upgrade the store; answers the settings with its full path, and the namespace's id.
+
+    Safe from many processes at once.
+
+    Raises: SchemaTooNew, Unsupported, BackendUnavailable.
+    """
+    settings = replace(settings, path=os.path.abspath(settings.path))  # whatever chdir follows
+    connection = WritingConnection(settings, settings.sync)
+    try:
+        return settings, _prepared(connection, settings)
+    except sqlite3.Error as error:
+        raise translated(error, settings.path) from error
+    finally:
+        connection.give_up()
+
+
+def _prepared(connection: WritingConnection, settings: Settings) -> str:
+    until_ms = boot_ms() + settings.busy_timeout_ms
+    _choose_wal(connection.raw, until_ms)
+    connection.begin(until_ms)
+    _upgrade(connection.raw, settings.path)
+    _STORE_ADD.run(connection.raw, settings.namespace, secrets.token_hex(16))
+    row = _STORE_READ.row(connection.raw, settings.namespace)
+    assert row is not None
+    connection.commit()
+    return str(row[0])
+
+
+def _choose_wal(connection: sqlite3.Connection, until_ms: int) -> None:
+    """Switch the file to a write-ahead log, which it remembers.
+
+    SQLite does not wait for the lock that this needs (https://sqlite.org/wal.html#activating_and_configuring_wal_mode).
+    """
+    pause = threading.Event()  # never set: waited on instead of sleeping
+    while True:
+        try:
+            mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+        except sqlite3.OperationalError as error:
+            if not is_busy(error) or boot_ms() >= until_ms:
+                raise
+            pause.wait(_PAUSE_SECONDS)
+            continue
+        if mode != "wal":
+            raise Unsupported(
+                f"SQLite keeps journal mode {mode!r}: put the file where WAL works, on a local disk"
+            )
+        return
+
+
+def _upgrade(connection: sqlite3.Connection, path: str) -> None:
+    _META_CREATE.run(connection)
+    row = _META_READ.row(connection)
+    version = 0 if row is None else row[0]
+    if version > len(MIGRATIONS):
+        raise SchemaTooNew(
+            f"{path!r} has schema version {version}; upgrade LeaseMQ: this release knows {len(MIGRATIONS)}"
+        )
+    for migration in MIGRATIONS[version:]:
+        for part in script(migration):
+            connection.execute(part)
+    if version < len(MIGRATIONS):
+        _META_WRITE.run(connection, len(MIGRATIONS))

@@ -1,0 +1,138 @@
+"""Settle: end attempts under their fences. See `Work.settle`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from leasemq.backends.sqlite.ending import count_out, delete, let_go
+from leasemq.backends.sqlite.rows import JobRow, jobs_by_id
+from leasemq.backends.sqlite.statements import statement
+from leasemq.backends.sqlite.step import Book, Step
+from leasemq.protocol.insight import EventKind
+from leasemq.protocol.model import REFUSED_LIMIT, TERMINAL, Outcome, Settled, Settlement, Side, State
+
+_SETTLE = statement("settle")
+_SETTLED_BEFORE = statement("settled_before")
+_VALUE_PUT = statement("value_put")
+_REFUSE = statement("refuse")
+_REFUSE_COUNT = statement("refuse_count")
+_REFUSE_TRIM = statement("refuse_trim")
+
+_TERMINAL = frozenset(state.value for state in TERMINAL)
+_ACTIVE, _WAITING = State.ACTIVE.value, State.WAITING.value
+
+
+@dataclass(slots=True)
+class _Writes:
+    """What a batch of settlements writes, one list per statement. Owner: the step that settles."""
+
+    jobs: list[tuple[object, ...]] = field(default_factory=list)
+    values: list[tuple[int, str, bytes]] = field(default_factory=list)
+    drops: list[int] = field(default_factory=list)
+
+    def write(self, step: Step) -> None:
+        """Write it all."""
+        _SETTLE.many(step.connection, self.jobs)
+        if self.values:
+            _VALUE_PUT.many(step.connection, self.values)
+        delete(step, self.drops)
+
+
+def settle(step: Step, queue: str, settlements: Sequence[Settlement]) -> Sequence[Settled]:
+    """See `Work.settle`."""
+    book = step.book(queue)
+    if book is None:
+        return (Settled.GONE,) * len(settlements)
+    answers: list[Settled] = []
+    for batch in _without_repeats(settlements):
+        rows = jobs_by_id(step, book, [settlement.job_id for settlement in batch])
+        writes = _Writes()
+        for settlement in batch:
+            row = rows.get(settlement.job_id)
+            if row is None or row.generation != settlement.generation:
+                answers.append(Settled.GONE)
+                continue
+            answers.append(_compared(step, row, settlement))
+            if answers[-1] is Settled.APPLIED:
+                _apply(step, book, row, settlement, writes)
+        writes.write(step)
+    return tuple(answers)
+
+
+def refuse(step: Step, job: int, fence: int, write: str) -> None:
+    """Note a stale write on the job: all that it changes."""
+    _REFUSE.run(step.connection, job, step.now_ms, fence, write)
+    _REFUSE_COUNT.run(step.connection, job)
+    _REFUSE_TRIM.run(step.connection, job, REFUSED_LIMIT)
+
+
+def _without_repeats(settlements: Sequence[Settlement]) -> Iterator[list[Settlement]]:
+    """Split so that no batch has a job twice: the second settlement must see what the first did."""
+    batch: dict[str, Settlement] = {}
+    for settlement in settlements:
+        if settlement.job_id in batch:
+            yield list(batch.values())
+            batch = {}
+        batch[settlement.job_id] = settlement
+    if batch:
+        yield list(batch.values())
+
+
+def _compared(step: Step, row: JobRow, settlement: Settlement) -> Settled:
+    """Compare in the order of the contract."""
+    if _was_ended_by(step, row, settlement.id):
+        return Settled.REPLAYED
+    fence = settlement.fence
+    if row.state != _ACTIVE or row.fence != fence.number or row.nonce != fence.nonce:
+        if settlement.side is Side.HOLDER:
+            refuse(step, row.key, fence.number, settlement.outcome.value)
+        return Settled.LOST
+    if settlement.side is Side.SWEEP and row.lease_until_ms is not None and row.lease_until_ms > step.now_ms:
+        return Settled.HELD
+    if row.cancel_requested and not settlement.seen_cancel:
+        return Settled.CANCEL_REQUESTED
+    return Settled.APPLIED
+
+
+def _was_ended_by(step: Step, row: JobRow, settlement_id: int) -> bool:
+    if row.settled_by == settlement_id:
+        return True
+    has_history = row.attempts > 1 or row.replays > 0
+    return has_history and _SETTLED_BEFORE.row(step.connection, row.key, settlement_id) is not None
+
+
+def _apply(step: Step, book: Book, row: JobRow, settlement: Settlement, writes: _Writes) -> None:
+    """Add what an accepted settlement writes, and move the books."""
+    now, state = step.now_ms, settlement.state.value
+    kind = settlement.outcome.value
+    due_ms = now + settlement.delay_ms
+    ended_ms = keep_until_ms = result_until_ms = prune_ms = None
+    if settlement.error is not None:
+        writes.values.append((row.key, "error", settlement.error))
+    is_end = state in _TERMINAL
+    if is_end:
+        due_ms, ended_ms, keep_until_ms = row.due_ms, now, now + (settlement.keep_ms or 0)
+        prune_ms = keep_until_ms
+        if settlement.result_ms is not None:
+            result_until_ms = now + settlement.result_ms
+        if settlement.result is not None:
+            writes.values.append((row.key, "result", settlement.result))
+            prune_ms = min(keep_until_ms, result_until_ms or keep_until_ms)
+        if settlement.outcome is Outcome.STALLED:
+            kind = EventKind.FAILED.value
+    writes.jobs.append(
+        (
+            *(state, settlement.failures, settlement.stalls, settlement.suspect, settlement.reason, due_ms),
+            *(book.next_place(), now, settlement.id, settlement.outcome.value, settlement.error is not None),
+            *(ended_ms, keep_until_ms, result_until_ms, prune_ms, row.key, row.fence, row.nonce),
+        )
+    )
+    if is_end:
+        let_go(step, book, row, settlement.state)
+        book.ended.add(row.ref(book))
+    book.move(_ACTIVE, settlement.state)
+    book.events.append((row.id, row.generation, kind, state, row.attempts))
+    if is_end and not settlement.keep_ms:
+        count_out(book, row._replace(state=state))
+        writes.drops.append(row.key)

@@ -1,0 +1,13 @@
+-- Find what an earlier call of the same claim took and still holds.
+-- In: :queue, :nonce
+-- Out: lease rows, in the order in which they were claimed
+SELECT
+    j.key, j.id, j.generation, j.fence, j.nonce, j.attempts, j.failures, j.stalls, j.created_ms,
+    j.lease_until_ms, j.incarnation, j.suspect, j.cancel_requested, j.attempt_outcome, j.frees_key,
+    b.task, b.payload, b.overrides, b.headers, b.max_stalls, b.keep_result_ms, b.keep_record_ms, b.keep_dead_ms,
+    b.unique_key, v.value
+FROM leasemq_job AS j INDEXED BY leasemq_job_nonce
+LEFT JOIN leasemq_body AS b ON b.job = j.key
+LEFT JOIN leasemq_value AS v ON v.job = j.key AND v.kind = 'checkpoint'
+WHERE j.queue = :queue AND j.state = 'active' AND j.nonce = :nonce
+ORDER BY j.claim_place, j.priority DESC, j.place

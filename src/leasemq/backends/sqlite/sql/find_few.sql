@@ -1,0 +1,31 @@
+-- Find jobs in states that few jobs are in, without walking past all the others.
+-- In: :queue, :before, :states (a JSON array), :task, :id_prefix, :until_ms, :limit
+-- Out: key; newest accepted first
+WITH few AS MATERIALIZED (
+    SELECT key FROM leasemq_job INDEXED BY leasemq_job_ready WHERE queue = :queue AND state = 'waiting'
+    UNION ALL
+    SELECT key FROM leasemq_job INDEXED BY leasemq_job_due WHERE queue = :queue AND state = 'scheduled'
+    UNION ALL
+    SELECT key FROM leasemq_job INDEXED BY leasemq_job_blocked WHERE queue = :queue AND state = 'blocked'
+    UNION ALL
+    SELECT key FROM leasemq_job INDEXED BY leasemq_job_lease WHERE queue = :queue AND state = 'active'
+    UNION ALL
+    SELECT key
+    FROM leasemq_job INDEXED BY leasemq_job_ended
+    WHERE
+        queue = :queue
+        AND state IN (SELECT value FROM json_each(:states))
+        AND ended_ms IS NOT NULL
+)
+SELECT j.key
+FROM few
+CROSS JOIN leasemq_job AS j ON j.key = few.key
+WHERE
+    j.queue = :queue
+    AND (:before IS NULL OR j.key < :before)
+    AND (:states IS NULL OR j.state IN (SELECT value FROM json_each(:states)))
+    AND (:task IS NULL OR :task = (SELECT b.task FROM leasemq_body AS b WHERE b.job = j.key))
+    AND (:id_prefix IS NULL OR substr(j.id, 1, length(:id_prefix)) = :id_prefix)
+    AND (:until_ms IS NULL OR coalesce(j.ended_ms, j.created_ms) <= :until_ms)
+ORDER BY j.key DESC
+LIMIT :limit

@@ -1,0 +1,5 @@
+-- Forget all but the newest log lines.
+-- In: :job, :keep
+-- Out: nothing
+DELETE FROM leasemq_log
+WHERE job = :job AND number <= (SELECT log_count FROM leasemq_job WHERE key = :job) - :keep

@@ -1,0 +1,4 @@
+-- List the queues that ever accepted a job.
+-- In: :namespace
+-- Out: name; sorted by bytes
+SELECT name FROM leasemq_queue WHERE namespace = :namespace AND accepted > 0 ORDER BY name

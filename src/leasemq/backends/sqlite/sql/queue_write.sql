@@ -1,0 +1,24 @@
+-- Write a queue's books back: all that one step moved, in one update.
+-- In: :key, :paused, :suspect_incarnation, :suspect_until_ms, :place, :event_number, :event_floor, :follow_up,
+--   :accepted, :removed, :scheduled, :waiting, :active, :blocked, :completed, :failed, :cancelled, :expired
+-- Out: nothing
+UPDATE leasemq_queue
+SET
+    paused = :paused,
+    suspect_incarnation = :suspect_incarnation,
+    suspect_until_ms = :suspect_until_ms,
+    place = :place,
+    event_number = :event_number,
+    event_floor = :event_floor,
+    follow_up = :follow_up,
+    accepted = :accepted,
+    removed = :removed,
+    scheduled = :scheduled,
+    waiting = :waiting,
+    active = :active,
+    blocked = :blocked,
+    completed = :completed,
+    failed = :failed,
+    cancelled = :cancelled,
+    expired = :expired
+WHERE key = :key

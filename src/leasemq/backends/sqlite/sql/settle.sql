@@ -1,0 +1,24 @@
+-- Write the end of an attempt.
+-- In: :state, :failures, :stalls, :suspect, :reason, :due_ms, :place, :now_ms, :settled_by, :outcome, :failed,
+--   :ended_ms, :keep_until_ms, :result_until_ms, :prune_ms, :key, :fence, :nonce
+-- Out: nothing
+UPDATE leasemq_job
+SET
+    state = :state,
+    failures = :failures,
+    stalls = :stalls,
+    suspect = :suspect,
+    reason = :reason,
+    due_ms = :due_ms,
+    place = :place,
+    since_ms = :now_ms,
+    lease_until_ms = NULL,
+    attempt_ended_ms = :now_ms,
+    attempt_outcome = :outcome,
+    attempt_failed = :failed,
+    settled_by = :settled_by,
+    ended_ms = :ended_ms,
+    keep_until_ms = :keep_until_ms,
+    result_until_ms = :result_until_ms,
+    prune_ms = :prune_ms
+WHERE key = :key AND state = 'active' AND fence = :fence AND nonce = :nonce

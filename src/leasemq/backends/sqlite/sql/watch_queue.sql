@@ -1,0 +1,4 @@
+-- Read what a queue's listeners look at first.
+-- In: :namespace, :name
+-- Out: key, waiting, resumes, event_number
+SELECT key, waiting, resumes, event_number FROM leasemq_queue WHERE namespace = :namespace AND name = :name

@@ -1,0 +1,63 @@
+"""What sweeps do: expire, promote, prune. Bounded, and without a decision in it."""
+
+from __future__ import annotations
+
+from leasemq.backends.sqlite.claiming import end_corrupt, expire_overdue, lapsed_leases, next_due_in_ms
+from leasemq.backends.sqlite.ending import drop
+from leasemq.backends.sqlite.rows import LEASE_ID, JobRow, is_lease
+from leasemq.backends.sqlite.statements import statement
+from leasemq.backends.sqlite.step import Book, Step
+from leasemq.protocol.insight import EVENT_AGE_MS, EventKind
+from leasemq.protocol.model import Advanced, State
+
+_DUE = statement("due")
+_PROMOTE = statement("promote")
+_LAPSED = statement("lapsed")
+_RESULTS = statement("prune_results")
+_RESULTS_VALUES = statement("prune_results_values")
+_RESULTS_NEXT = statement("prune_results_next")
+_HOLD_LAPSE = statement("hold_lapse")
+_EVENT_FIRST_KEPT = statement("event_first_kept")
+_EVENT_TRIM = statement("event_trim")
+
+_RESULTS_AT_LEAST = 100  # so that a small limit does not let results pile up before their records
+
+
+def advance(step: Step, queue: str, limit: int) -> Advanced:
+    """See `Work.advance`."""
+    book = step.book(queue)
+    if book is None:
+        return Advanced()
+    # Nobody can be handed the lease of a job that cannot be read, so no sweep would ever settle it.
+    end_corrupt(step, book, [row[LEASE_ID] for row in lapsed_leases(step, book, limit) if not is_lease(row)])
+    expired = expire_overdue(step, book, limit)
+    rows = [JobRow._make(row) for row in _DUE.rows(step.connection, book.key, step.now_ms, max(limit, 0))]
+    _PROMOTE.many(step.connection, [(book.next_place(), step.now_ms, row.key) for row in rows])
+    for row in rows:
+        book.move(row.state, State.WAITING)
+        book.tell(row.ref(book), EventKind.PROMOTED, State.WAITING, row.attempts)
+    return Advanced(promoted=len(rows), expired=expired, next_due_in_ms=next_due_in_ms(step, book))
+
+
+def prune(step: Step, queue: str, limit: int) -> int:
+    """See `Work.prune`."""
+    book = step.book(queue)
+    if book is None:
+        return 0
+    _HOLD_LAPSE.run(step.connection, book.key, step.now_ms)
+    _forget_old_events(step, book)
+    found = _RESULTS.row(step.connection, book.key, step.now_ms, max(limit, _RESULTS_AT_LEAST))
+    if found is not None and found[0] != "[]":
+        _RESULTS_VALUES.run(step.connection, found[0])
+        _RESULTS_NEXT.run(step.connection, found[0])
+    rows = _LAPSED.rows(step.connection, book.key, step.now_ms, max(limit, 0))
+    drop(step, book, [JobRow._make(row) for row in rows])
+    return len(rows)
+
+
+def _forget_old_events(step: Step, book: Book) -> None:
+    first = _EVENT_FIRST_KEPT.row(step.connection, book.key, step.now_ms - EVENT_AGE_MS)
+    floor = book.event_number if first is None else first[0] - 1
+    if floor > book.event_floor:
+        book.event_floor, book.changed = floor, True
+        _EVENT_TRIM.run(step.connection, book.key, floor)

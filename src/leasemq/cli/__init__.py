@@ -1,0 +1,94 @@
+"""The command line: what people type, and one clear line for what they mistype."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+
+import click
+
+from leasemq.cli.acting import cancel, drain, pause, promote, remove, replay, resume
+from leasemq.cli.looking import config, dead, doctor, job, jobs, queues, workers
+from leasemq.cli.running import demo, worker
+from leasemq.errors import IllegalMove, LeaseMQError, Refused, UniqueConflict, Unsupported
+from leasemq.protocol.names import shown
+
+NOT_DONE = 1  # not found, not allowed in this state, not reachable
+USAGE = 2
+INTERRUPTED = 130  # 128 + SIGINT
+
+
+def _version() -> str:
+    try:
+        return version("leasemq")
+    except PackageNotFoundError:  # run from a checkout
+        return "of this checkout"
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(_version(), message="leasemq %(version)s")
+def commands() -> None:
+    """LeaseMQ: an at-least-once task queue whose leases are fenced."""
+
+
+for command in (
+    worker,
+    queues,
+    jobs,
+    job,
+    dead,
+    workers,
+    cancel,
+    replay,
+    promote,
+    remove,
+    pause,
+    resume,
+    drain,
+    demo,
+    config,
+    doctor,
+):
+    commands.add_command(command)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and answer its exit code; 1: not found or not possible, 2: wrong use."""
+    try:
+        code = commands.main(
+            None if arguments is None else list(arguments), prog_name="leasemq", standalone_mode=False
+        )
+        sys.stdout.flush()
+    except click.UsageError as error:
+        return _wrong_use(error)
+    except click.ClickException as error:
+        return _told(error.format_message(), error.exit_code)
+    except click.Abort:
+        return INTERRUPTED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Python flushes stdout once more at exit, into the closed pipe: point it elsewhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return NOT_DONE  # as click answers where it meets the closed pipe first
+    except LeaseMQError as error:
+        return _told(str(error), _code(error))
+    return code if isinstance(code, int) else 0
+
+
+def _code(error: LeaseMQError) -> int:
+    is_state = isinstance(error, IllegalMove | UniqueConflict)
+    return USAGE if isinstance(error, Refused | Unsupported) and not is_state else NOT_DONE
+
+
+def _wrong_use(error: click.UsageError) -> int:
+    if error.ctx is not None:
+        click.echo(error.ctx.get_usage(), err=True)
+    return _told(error.format_message(), error.exit_code)
+
+
+def _told(text: str, code: int) -> int:
+    click.echo(f"error: {shown(' '.join(text.split()))}", err=True)
+    return code

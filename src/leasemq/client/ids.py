@@ -1,0 +1,69 @@
+"""Job ids and request ids, made by the client before the first send."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+
+from leasemq.clock import Clock, wall_ms
+
+_TAIL_BITS = 74  # rand_a and rand_b of RFC 9562, section 5.7, as one number
+_STEP_BITS = 40  # the next id of the same millisecond cannot be guessed from the last
+_VERSION_AND_VARIANT = (7 << 76) | (2 << 62)
+_LOW_62 = (1 << 62) - 1
+
+RandomBits = Callable[[int], int]
+
+
+def _random_bits(count: int) -> int:
+    return int.from_bytes(os.urandom((count + 7) // 8), "big") >> (-count % 8)
+
+
+class Ids:
+    """Makes UUIDv7 texts that only grow within a process (RFC 9562, section 6.2, method 2).
+
+    Owner: the process; any thread may ask. A clock that steps back does not make ids that do.
+    """
+
+    def __init__(self, clock: Clock = wall_ms, random_bits: RandomBits = _random_bits) -> None:
+        self._clock = clock
+        self._random_bits = random_bits
+        self._lock = threading.Lock()
+        self._newest_ms = -1
+        self._tail = 0
+
+    def new(self) -> str:
+        """Answer an id greater, as text, than every id before it."""
+        with self._lock:
+            now_ms = self._clock()
+            if now_ms > self._newest_ms:
+                self._newest_ms = now_ms
+                self._tail = self._random_bits(_TAIL_BITS - 1)  # the top bit is room to count up in
+            else:
+                self._tail += 1 + self._random_bits(_STEP_BITS)
+                if self._tail >> _TAIL_BITS:
+                    self._newest_ms += 1
+                    self._tail = self._random_bits(_TAIL_BITS - 1)
+            number = (self._newest_ms << 80) | ((self._tail >> 62) << 64) | (self._tail & _LOW_62)
+        text = f"{number | _VERSION_AND_VARIANT:032x}"
+        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+    def forget(self) -> None:
+        """Start anew; a forked child must not go on counting where its parent does."""
+        self._lock = threading.Lock()
+        self._newest_ms = -1
+
+
+_ids = Ids()
+os.register_at_fork(after_in_child=_ids.forget)
+
+
+def new_job_id() -> str:
+    """Answer a fresh UUIDv7."""
+    return _ids.new()
+
+
+def new_request_number() -> int:
+    """Answer a random number below 2**63, by which a backend recognises the repeat of one request."""
+    return _random_bits(63)

@@ -1,0 +1,241 @@
+"""What the runtime says about itself, as frozen values, and how it is logged when nobody else listens.
+
+No event carries arguments or results. The library logs to the logger `leasemq` and leaves the root
+logger alone; whoever gives an observer gets the values instead of the lines.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from leasemq.protocol.model import Outcome, Ref, Settled
+from leasemq.protocol.names import shown
+
+logger = logging.getLogger("leasemq")
+logger.addHandler(logging.NullHandler())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerStarted:
+    """A worker begins to claim."""
+
+    worker: str
+    incarnation: str
+    queues: tuple[str, ...]
+    slots: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draining:
+    """A worker was told to stop: it claims no more, and what runs may finish."""
+
+    worker: str
+    running: int
+    drain_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerStopped:
+    """A worker has ended; `unsettled` attempts are left to expire."""
+
+    worker: str
+    exit_code: int
+    unsettled: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobStarted:
+    """An attempt begins."""
+
+    ref: Ref
+    task: str
+    attempt: int
+    fence: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobEnded:
+    """An attempt's end was recorded."""
+
+    ref: Ref
+    task: str
+    attempt: int
+    fence: int
+    outcome: Outcome
+    reason: str | None = None
+    delay_ms: int = 0  # until it is due again
+    error_type: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseWasLost:
+    """A write was refused: the attempt's fence is no longer the newest, or the job is gone."""
+
+    ref: Ref
+    task: str
+    attempt: int
+    fence: int
+    write: str  # renew, an Outcome, or a NoteKind
+    answer: Settled = Settled.LOST
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseInDanger:
+    """A lease could not be renewed in time: its attempt is stopped, or (a thread) asked to."""
+
+    ref: Ref
+    task: str
+    attempt: int
+    fence: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobUnknown:
+    """This worker does not know the task, or the envelope; the job is left for another."""
+
+    ref: Ref
+    task: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StraysReleased:
+    """Leases of this life of the worker that it did not know of were given back."""
+
+    queue: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettlementRefused:
+    """The backend will not take an attempt's end; the job is left to its lease."""
+
+    ref: Ref
+    task: str
+    outcome: Outcome
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandlerStuck:
+    """A function did not end when it was told to; it is left behind, its job given back."""
+
+    ref: Ref
+    task: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendLost:
+    """The backend cannot be reached; it is tried again with back-off, for ever."""
+
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendBack:
+    """The backend answers again."""
+
+    after_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepFailed:
+    """One kind of maintenance met an error; the others went on."""
+
+    queue: str
+    chore: str
+    error: str
+
+
+JobEvent = JobStarted | JobEnded
+Event = (
+    WorkerStarted
+    | Draining
+    | WorkerStopped
+    | JobEvent
+    | LeaseWasLost
+    | LeaseInDanger
+    | JobUnknown
+    | StraysReleased
+    | SettlementRefused
+    | HandlerStuck
+    | BackendLost
+    | BackendBack
+    | SweepFailed
+)
+Observer = Callable[[Event], None]
+
+_LEVELS: dict[type, int] = {
+    WorkerStarted: logging.INFO,
+    Draining: logging.INFO,
+    WorkerStopped: logging.INFO,
+    JobStarted: logging.DEBUG,
+    StraysReleased: logging.INFO,
+    BackendBack: logging.INFO,
+    BackendLost: logging.ERROR,
+    SettlementRefused: logging.ERROR,
+}
+_ENDINGS: dict[Outcome, int] = {
+    Outcome.COMPLETED: logging.DEBUG,
+    Outcome.FAILED: logging.ERROR,
+    Outcome.RETRIED: logging.WARNING,
+    Outcome.STALLED: logging.WARNING,
+}
+
+
+def level_of(event: Event) -> int:
+    """Answer the level at which an event is logged."""
+    if isinstance(event, JobEnded):
+        return _ENDINGS.get(event.outcome, logging.INFO)
+    return _LEVELS.get(type(event), logging.WARNING)
+
+
+def line_of(event: Event) -> str:
+    """Answer an event as one printable line: its name, then its fields."""
+    fields = ((name, getattr(event, name)) for name in event.__slots__)
+    told = " ".join(f"{name}={_spelled(value)}" for name, value in fields if value is not None)
+    return f"{type(event).__name__} {told}"
+
+
+def log_event(event: Event) -> None:
+    """Log an event: the observer of whoever gives none."""
+    logger.log(level_of(event), "%s", _Line(event))
+
+
+class Herald:
+    """Tells one observer what happens. An observer's own error is logged and stops nothing."""
+
+    def __init__(self, observer: Observer | None) -> None:
+        self._observer = observer or log_event
+        # Constructing a value per job that nobody will see costs more than claiming it.
+        self.tells_each_job = observer is not None or logger.isEnabledFor(logging.DEBUG)
+
+    def tell(self, event: Event) -> None:
+        """Tell the observer, now, in this thread."""
+        try:
+            self._observer(event)
+        except Exception:  # the observer is code of the user's, and must not end the worker
+            logger.exception("the observer of %s raised", type(event).__name__)
+
+
+class _Line:
+    """A line that is only spelled if some handler writes it."""
+
+    __slots__ = ("_event",)
+
+    def __init__(self, event: Event) -> None:
+        self._event = event
+
+    def __str__(self) -> str:
+        return line_of(self._event)
+
+
+def _spelled(value: object) -> str:
+    if isinstance(value, Ref):
+        return shown(f"{value.queue}/{value.id}#{value.generation}")
+    if isinstance(value, tuple):
+        return ",".join(_spelled(item) for item in value) or "-"
+    return shown(str(value))

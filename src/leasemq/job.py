@@ -1,0 +1,198 @@
+"""A handle on one life of one job: what enqueue answers, and what survives as plain data."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, NoReturn, TypeVar
+
+from leasemq.client.connection import Connections
+from leasemq.context import running_job
+from leasemq.errors import (
+    JobCancelled,
+    JobExpired,
+    JobFailed,
+    JobNotFound,
+    Refused,
+    ResultExpired,
+    WaitTimeout,
+    WouldDeadlock,
+)
+from leasemq.protocol.failure import decode_error
+from leasemq.protocol.insight import CancelAnswer, JobRecord
+from leasemq.protocol.model import Acceptance, Ref, State
+from leasemq.protocol.names import check_job_id, check_queue, shown
+from leasemq.protocol.times import seconds_to_ms
+from leasemq.settings import Seconds
+
+R = TypeVar("R")
+Decode = Callable[[JobRecord, bytes], R]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job(Generic[R]):
+    """One job, named by queue, id and generation. Without a generation it is the newest life of the id."""
+
+    queue: str
+    id: str
+    generation: int | None = None
+    acceptance: Acceptance | None = field(default=None, compare=False)  # None: not from an enqueue
+    _connections: Connections = field(repr=False, compare=False)
+    _decode: Decode[R] = field(repr=False, compare=False)
+
+    @property
+    def created(self) -> bool:
+        """Whether the enqueue that answered this handle stored the job; False for a known id."""
+        return self.acceptance is Acceptance.CREATED
+
+    def to_plain(self) -> dict[str, str | int | None]:
+        """Answer the handle as plain data, for `task.handle` in any process."""
+        return {"queue": self.queue, "id": self.id, "generation": self.generation}
+
+    async def state(self) -> State:
+        """Answer where the job is now. Raises: JobNotFound."""
+        return (await self.record()).state
+
+    async def record(self) -> JobRecord:
+        """Answer all that is stored about this life of the job.
+
+        Raises: JobNotFound if it is not stored (any more), or another generation took the id.
+        """
+        record = await self._newest()
+        if record is None:
+            raise JobNotFound(f"no {self}: it was never enqueued here, or its record is no longer kept")
+        if self.generation not in (None, record.ref.generation):
+            raise JobNotFound(f"no {self} any more: the id is now at generation {record.ref.generation}")
+        return record
+
+    async def cancel(self) -> CancelAnswer:
+        """Cancel: `cancelled` (it never starts), `cancelling` (it runs) or `finished` (too late).
+
+        Raises: JobNotFound.
+        """
+        record = await self._newest()
+        if record is not None and self.generation not in (None, record.ref.generation):
+            return CancelAnswer.FINISHED  # only an ended life is replaced by another
+        backend = (await self._connections.here()).backend
+        (answer,) = await backend.cancel(self.queue, [self.id])
+        if answer is CancelAnswer.NOT_FOUND:
+            raise JobNotFound(f"no {self}: there is nothing to cancel")
+        return answer
+
+    async def result(self, timeout: Seconds | None = None, *, allow_wait: bool = False) -> R:
+        """Wait for the end and answer the task's value.
+
+        Args:
+            timeout: seconds or timedelta; 0 looks once; None waits for ever. It is the waiter's own
+                and does not touch the job.
+            allow_wait: wait even inside a running job, whose slot is taken meanwhile: if every slot
+                waits so, nothing is left to run what they wait for.
+
+        Raises: JobFailed, JobCancelled, JobExpired, ResultExpired, JobNotFound, WaitTimeout; WouldDeadlock.
+        """
+        self._check_may_wait(allow_wait=allow_wait)
+        timeout_ms = None if timeout is None else seconds_to_ms(timeout, "timeout")
+        generation = self.generation
+        if generation is None or timeout_ms == 0:
+            newest = await self._newest()
+            if newest is None or newest.state.is_terminal or generation not in (None, newest.ref.generation):
+                return self._outcome(newest)
+            generation = newest.ref.generation
+        if timeout_ms == 0:
+            raise WaitTimeout(f"{self} has not ended")
+        ends = (await self._connections.here()).ends
+        try:
+            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1_000):
+                record = await ends.ended(Ref(queue=self.queue, id=self.id, generation=generation))
+        except TimeoutError as error:
+            raise WaitTimeout(f"{self} has not ended within {timeout}; it goes on") from error
+        return self._outcome(record, generation)
+
+    def state_sync(self) -> State:
+        """See `state`; for callers without an event loop."""
+        return self._connections.call(self.state, "job.state()")
+
+    def record_sync(self) -> JobRecord:
+        """See `record`; for callers without an event loop."""
+        return self._connections.call(self.record, "job.record()")
+
+    def cancel_sync(self) -> CancelAnswer:
+        """See `cancel`; for callers without an event loop."""
+        return self._connections.call(self.cancel, "job.cancel()")
+
+    def result_sync(self, timeout: Seconds | None = None, *, allow_wait: bool = False) -> R:
+        """See `result`; for callers without an event loop."""
+        self._check_may_wait(allow_wait=allow_wait)
+        return self._connections.call(lambda: self.result(timeout, allow_wait=True), "job.result()")
+
+    def __str__(self) -> str:
+        life = "" if self.generation is None else f" (generation {self.generation})"
+        return f"job {shown(self.id)} in queue {shown(self.queue)}{life}"
+
+    def _check_may_wait(self, *, allow_wait: bool) -> None:
+        waiter = running_job.get()
+        if waiter is not None and not allow_wait:
+            raise WouldDeadlock(
+                f"job {shown(waiter.id)} waits for {self} inside its function, and holds a slot meanwhile; "
+                "enqueue what comes after instead, or pass allow_wait=True"
+            )
+
+    async def _newest(self) -> JobRecord | None:
+        backend = (await self._connections.here()).backend
+        (record,) = await backend.get(self.queue, [self.id])
+        return record
+
+    def _outcome(self, record: JobRecord | None, generation: int | None = None) -> R:
+        """Answer the value of a job that is over, or raise what it is instead."""
+        generation = self.generation if generation is None else generation
+        if record is None:
+            if generation is None:
+                raise JobNotFound(f"no {self}: it was never enqueued here, or its record is no longer kept")
+            raise ResultExpired(f"the result of {self} is gone: its record is no longer kept")
+        if generation not in (None, record.ref.generation):
+            raise ResultExpired(
+                f"the result of {self} is gone: the id is now at generation {record.ref.generation}"
+            )
+        if record.state is not State.COMPLETED:
+            self._raise_end(record)
+        if record.result is None:
+            raise ResultExpired(f"{self} completed, but its result is no longer kept")
+        return self._decode(record, record.result)
+
+    def _raise_end(self, record: JobRecord) -> NoReturn:
+        match record.state:
+            case State.CANCELLED:
+                raise JobCancelled(f"{self} was cancelled")
+            case State.EXPIRED:
+                raise JobExpired(f"{self} was not started within its time to live")
+            case _:
+                raise _failure(str(self), record)
+
+
+def ref_of_plain(plain: Mapping[str, object]) -> tuple[str, str, int | None]:
+    """Answer queue, id and generation of a handle that was stored as plain data. Raises: Refused."""
+    queue, id_, generation = plain.get("queue"), plain.get("id"), plain.get("generation")
+    if not isinstance(queue, str) or not isinstance(id_, str):
+        raise Refused(f"{dict(plain)!r} is no handle: it needs the texts queue and id, as in job.to_plain()")
+    if generation is not None and (type(generation) is not int or generation < 1):
+        raise Refused(f"{dict(plain)!r} is no handle: generation is a whole number from 1")
+    return check_queue(queue), check_job_id(id_), generation
+
+
+def _failure(job: str, record: JobRecord) -> JobFailed:
+    reason = record.reason or "error"
+    if record.error is None:
+        return JobFailed(
+            f"{job} failed, reason {reason}, after {record.attempts} attempts and {record.stalls} stalls",
+            error_type=reason,
+            error_message="",
+            traceback="",
+        )
+    error = decode_error(record.error, job=record.ref.id)
+    return JobFailed(
+        f"{job} failed, reason {reason}, after {record.attempts} attempts: {error.type}: {error.message}",
+        error_type=error.type,
+        error_message=error.message,
+        traceback=error.traceback,
+    )

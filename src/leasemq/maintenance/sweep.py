@@ -1,0 +1,184 @@
+"""The sweep: recovers expired leases, promotes and expires, carries out follow-ups, prunes.
+
+Recovery is settling for the dead: what happened to the attempt is that its holder fell silent, `decide`
+says what that means, and the write itself checks that the lease is still expired. Any number of sweeps
+may race. Every kind of work is bounded and has its own turn, so a flood of one stops no other.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import assert_never
+
+from leasemq.backend import Backend
+from leasemq.clock import Clock, boot_ms
+from leasemq.errors import BackendUnavailable, IndeterminateWrite, InvalidSetting, LeaseMQError
+from leasemq.events import SweepFailed
+from leasemq.maintenance.followups import follow_up
+from leasemq.protocol.decide import Silent, decide
+from leasemq.protocol.model import Lease, Settled
+
+BATCHES = range(1, 1_001)
+
+
+class Chore(StrEnum):
+    """The kinds of work, in the order of a step."""
+
+    RECOVER = "recover"
+    ADVANCE = "advance"
+    FOLLOW_UP = "follow_up"
+    PRUNE = "prune"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Swept:
+    """What one step did to one queue."""
+
+    recovered: int = 0
+    promoted: int = 0
+    expired: int = 0
+    followed: int = 0
+    pruned: int = 0
+    next_due_in_ms: int | None = None  # until a scheduled job is due, if the step looked
+    more: bool = False  # a bound was reached: there may be more to do at once
+
+
+class Sweep:
+    """Maintenance of some queues, one bounded step at a time. Owner: whoever calls `step`.
+
+    Args:
+        queues: The queues that `step` may be asked about; for the owner's loop.
+        batch: How much of each kind of work a step does at most.
+        lease_ms: After it could not reach the backend, it recovers nothing for this long: the holders
+            could not reach it either, and may renew as soon as they can.
+        tell: Hears of a kind of work that failed for one queue while the others went on.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        queues: Collection[str],
+        *,
+        batch: int = 100,
+        lease_ms: int = 30_000,
+        clock: Clock = boot_ms,
+        source: random.Random | None = None,
+        tell: Callable[[SweepFailed], None] | None = None,
+    ) -> None:
+        if batch not in BATCHES:
+            raise InvalidSetting(f"batch={batch!r} is not a whole number from 1 to 1,000")
+        self.queues = tuple(queues)
+        self._backend = backend
+        self._batch = batch
+        self._lease_ms = lease_ms
+        self._clock = clock
+        self._source = source or random.Random()  # noqa: S311 - ids of settlements; no secret hangs on them
+        self._tell = tell
+        self._was_unreachable = False
+        self._no_recovery_before_ms: int | None = None
+
+    async def step(self, queue: str, chores: Collection[Chore] = tuple(Chore)) -> Swept:
+        """Do a bounded amount of each kind of work on one queue.
+
+        Raises:
+            BackendUnavailable, IndeterminateWrite: Every kind of work can be repeated.
+        """
+        swept = Swept()
+        for chore in Chore:
+            if chore in chores:
+                swept = await self._do(queue, chore, swept)
+        return swept
+
+    async def _do(self, queue: str, chore: Chore, swept: Swept) -> Swept:
+        try:
+            done = await self._done(queue, chore, swept)
+        except (BackendUnavailable, IndeterminateWrite):
+            self._was_unreachable = True
+            raise
+        except LeaseMQError as error:
+            if self._tell is not None:
+                self._tell(
+                    SweepFailed(queue=queue, chore=chore.value, error=f"{type(error).__name__}: {error}")
+                )
+            return swept
+        return done
+
+    async def _done(self, queue: str, chore: Chore, swept: Swept) -> Swept:
+        match chore:
+            case Chore.RECOVER:
+                found = await self._expired(queue)
+                recovered = await self._recover(queue, found)
+                return replace(swept, recovered=recovered, more=swept.more or len(found) >= self._batch)
+            case Chore.ADVANCE:
+                moved = await self._backend.advance(queue, self._batch)
+                return replace(
+                    swept,
+                    promoted=moved.promoted,
+                    expired=moved.expired,
+                    next_due_in_ms=moved.next_due_in_ms,
+                    more=swept.more or max(moved.promoted, moved.expired) >= self._batch,
+                )
+            case Chore.FOLLOW_UP:
+                followed = await follow_up(self._backend, queue, self._batch)
+                return replace(swept, followed=followed, more=swept.more or followed >= self._batch)
+            case Chore.PRUNE:
+                pruned = await self._backend.prune(queue, self._batch)
+                return replace(swept, pruned=pruned, more=swept.more or pruned >= self._batch)
+            case _:
+                assert_never(chore)
+
+    async def _expired(self, queue: str) -> Sequence[Lease]:
+        """Answer whom to settle for: nobody, for one lease after the backend could not be reached."""
+        found = await self._backend.expired(queue, self._batch)
+        now_ms = self._clock()
+        if self._was_unreachable:
+            self._was_unreachable = False
+            self._no_recovery_before_ms = now_ms + self._lease_ms
+        if self._no_recovery_before_ms is not None and now_ms < self._no_recovery_before_ms:
+            return ()
+        return found
+
+    async def _recover(self, queue: str, leases: Sequence[Lease]) -> int:
+        """Settle for holders gone silent; a record that cannot be settled stands alone."""
+        if not leases:
+            return 0
+        settlements = [decide(lease, Silent(), settlement_id=self._id()) for lease in leases]
+        try:
+            answers = await self._backend.settle(queue, settlements)
+        except (BackendUnavailable, IndeterminateWrite):
+            raise
+        except LeaseMQError:
+            if len(leases) == 1:
+                raise
+            middle = len(leases) // 2
+            return await self._recover_apart(queue, [leases[:middle], leases[middle:]])
+        told = list(zip(leases, answers, strict=True))
+        cancelled = [
+            replace(lease, cancel_requested=True)
+            for lease, answer in told
+            if answer is Settled.CANCEL_REQUESTED
+        ]
+        applied = sum(answer in (Settled.APPLIED, Settled.REPLAYED) for _, answer in told)
+        return applied + await self._recover(queue, cancelled)
+
+    async def _recover_apart(self, queue: str, parts: Sequence[Sequence[Lease]]) -> int:
+        recovered = 0
+        refusal: LeaseMQError | None = None
+        for part in parts:
+            try:
+                recovered += await self._recover(queue, part)
+            except (BackendUnavailable, IndeterminateWrite):
+                raise
+            except LeaseMQError as error:
+                refusal = refusal or error
+        if recovered == 0 and refusal is not None:
+            raise refusal
+        if refusal is not None and self._tell is not None:
+            self._tell(SweepFailed(queue=queue, chore=Chore.RECOVER.value, error=str(refusal)))
+        return recovered
+
+    def _id(self) -> int:
+        return self._source.getrandbits(63) or 1

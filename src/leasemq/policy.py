@@ -1,0 +1,276 @@
+"""What a task, and one enqueue of it, may say about its jobs: public words in, checked values out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, Protocol, TypedDict, get_type_hints
+
+from leasemq.errors import InvalidSetting, Unsupported
+from leasemq.protocol.model import (
+    PRIORITIES,
+    TERMINAL,
+    Keep,
+    NewJob,
+    OnParentFailure,
+    Parent,
+    Ref,
+    State,
+    Unique,
+)
+from leasemq.protocol.names import check_job_id, check_key, check_queue, check_task_name
+from leasemq.protocol.overrides import Overrides, encode_overrides
+from leasemq.protocol.retry import Retry
+from leasemq.protocol.times import due_at_ms, positive_seconds_to_ms, seconds_to_ms
+from leasemq.settings import DEFAULT_QUEUE, Seconds, kept
+
+MAX_STALLS_LIMIT = 1_000
+
+
+class TaskOptions(TypedDict, total=False):
+    """What `@app.task(...)` takes. Times are seconds or timedelta."""
+
+    name: str  # what the task is called in the backend; default: module.qualname
+    queue: str
+    retry: Retry | None  # default: the app's; None: never
+    timeout: Seconds  # longest run of one attempt
+    lease: Seconds
+    max_stalls: int
+    priority: int  # -100 to 100, higher first
+    ttl: Seconds  # a job not started within it expires
+    executor: Literal["auto", "thread", "process"]
+    keep_result: Seconds
+    keep_record: Seconds
+    keep_dead: Seconds
+    aliases: Sequence[str]  # former names, under which jobs may still wait
+
+
+class Named(Protocol):
+    """A job as another names it; every `Job` is one."""
+
+    @property
+    def queue(self) -> str:
+        """Where it lives."""
+        ...
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+        ...
+
+
+class CallOptions(TypedDict, total=False):
+    """What `task.options(...)` takes. Times are seconds or timedelta."""
+
+    delay: Seconds
+    due_at: datetime  # with a time zone; in the past means now
+    id: str
+    priority: int
+    ttl: Seconds
+    queue: str
+    unique: str | Unique
+    reuse: Iterable[State | str]  # terminal states whose record a new generation may replace
+    strict: bool  # a known id with other arguments raises IdConflict
+    retry: Retry  # without rules by exception class, which cannot be stored
+    timeout: Seconds
+    max_stalls: int
+    after: Iterable[Named | Parent]  # jobs that must complete first
+    keep_result: Seconds
+    keep_record: Seconds
+    keep_dead: Seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What a task's decorator says, checked. None: the app's or the worker's default holds."""
+
+    name: str
+    queue: str
+    has_retry: bool
+    retry: Retry | None
+    timeout_ms: int | None
+    lease_ms: int | None
+    max_stalls: int
+    priority: int
+    ttl_ms: int | None
+    keep_result_ms: int | None
+    keep_record_ms: int | None
+    keep_dead_ms: int | None
+    aliases: tuple[str, ...]
+
+    def keep(self, default: Keep) -> Keep:
+        """Answer how long this task's records stay."""
+        return _keep(default, self.keep_result_ms, self.keep_record_ms, self.keep_dead_ms)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How one enqueue stores its jobs: everything but their ids and arguments."""
+
+    queue: str
+    id: str | None
+    strict: bool
+    delay_ms: int
+    due_at_ms: int | None
+    priority: int
+    ttl_ms: int | None
+    max_stalls: int
+    keep: Keep
+    unique: Unique | None
+    reuse: frozenset[State]
+    parents: tuple[Parent, ...]
+    overrides: bytes
+
+    def job(self, id_: str, task: str, payload: bytes, creator: Ref | None = None) -> NewJob:
+        """Answer the job to store; `creator` is the job whose function enqueues it."""
+        return NewJob(
+            id=id_,
+            task=task,
+            payload=payload,
+            priority=self.priority,
+            delay_ms=self.delay_ms,
+            due_at_ms=self.due_at_ms,
+            ttl_ms=self.ttl_ms,
+            max_stalls=self.max_stalls,
+            keep=self.keep,
+            unique=self.unique,
+            reuse=self.reuse,
+            parents=self.parents,
+            overrides=self.overrides,
+            creator=creator,
+        )
+
+
+def checked_policy(options: TaskOptions, default_name: str, *, is_async: bool) -> Policy:
+    """Answer the task's policy. Raises: InvalidSetting, InvalidName, InvalidDelay, Unsupported, TypeError."""
+    _check_words(options, TaskOptions, "task")
+    _check_executor(options.get("executor", "auto"), is_async=is_async)
+    retry = options.get("retry")
+    if retry is not None and not isinstance(retry, Retry):
+        raise InvalidSetting(f"retry={retry!r} is not a Retry; say retry=Retry({retry!r})")
+    aliases = options.get("aliases", ())
+    if isinstance(aliases, str):
+        raise InvalidSetting(f"aliases={aliases!r} is a text; say aliases=({aliases!r},)")
+    return Policy(
+        name=check_task_name(options.get("name", default_name)),
+        queue=check_queue(options.get("queue", DEFAULT_QUEUE)),
+        has_retry="retry" in options,
+        retry=retry,
+        timeout_ms=_positive(options, "timeout"),
+        lease_ms=_positive(options, "lease"),
+        max_stalls=_whole("max_stalls", options.get("max_stalls", 2), range(MAX_STALLS_LIMIT + 1)),
+        priority=_whole("priority", options.get("priority", 0), PRIORITIES),
+        ttl_ms=_positive(options, "ttl"),
+        keep_result_ms=_from_zero(options, "keep_result"),
+        keep_record_ms=_from_zero(options, "keep_record"),
+        keep_dead_ms=_from_zero(options, "keep_dead"),
+        aliases=tuple(check_task_name(alias) for alias in aliases),
+    )
+
+
+def checked_plan(policy: Policy, default_keep: Keep, options: CallOptions) -> Plan:
+    """Answer how the jobs are stored.
+
+    Raises: InvalidSetting, InvalidName, InvalidDelay, NaiveDatetime, TypeError.
+    """
+    _check_words(options, CallOptions, "options")
+    if "delay" in options and "due_at" in options:
+        raise InvalidSetting("delay= and due_at= both say when; give one of them")
+    keep = _keep(
+        policy.keep(default_keep),
+        _from_zero(options, "keep_result"),
+        _from_zero(options, "keep_record"),
+        _from_zero(options, "keep_dead"),
+    )
+    ttl_ms = _positive(options, "ttl")
+    retry = options.get("retry")
+    if retry is not None and not isinstance(retry, Retry):
+        raise InvalidSetting(f"retry={retry!r} is not a Retry; say retry=Retry({retry!r})")
+    overrides = Overrides(retry=retry, timeout_ms=_positive(options, "timeout"))
+    return Plan(
+        queue=check_queue(options.get("queue", policy.queue)),
+        id=check_job_id(options["id"]) if "id" in options else None,
+        strict=bool(options.get("strict", False)),
+        delay_ms=seconds_to_ms(options.get("delay", 0)),
+        due_at_ms=max(0, due_at_ms(options["due_at"])) if "due_at" in options else None,
+        priority=_whole("priority", options.get("priority", policy.priority), PRIORITIES),
+        ttl_ms=policy.ttl_ms if ttl_ms is None else ttl_ms,
+        max_stalls=_whole(
+            "max_stalls", options.get("max_stalls", policy.max_stalls), range(MAX_STALLS_LIMIT + 1)
+        ),
+        keep=keep,
+        unique=_unique(options.get("unique")),
+        reuse=_terminal_states("reuse", options.get("reuse", ())),
+        parents=tuple(_parent(one) for one in options.get("after", ())),
+        overrides=encode_overrides(overrides),
+    )
+
+
+def _keep(default: Keep, result_ms: int | None, record_ms: int | None, dead_ms: int | None) -> Keep:
+    """Answer the default with what is given in place; a record follows a result that is given alone."""
+    if result_ms is None:
+        result_ms, record_ms = default.result_ms, default.record_ms if record_ms is None else record_ms
+    return kept(result_ms, record_ms, default.dead_ms if dead_ms is None else dead_ms)
+
+
+def _check_words(options: Mapping[str, Any], known: type, place: str) -> None:
+    """Refuse a misspelt option, as Python does where the words stand in the signature."""
+    if unknown := options.keys() - known.__annotations__.keys():
+        allowed = ", ".join(get_type_hints(known))
+        raise TypeError(f"{place}() got an unexpected keyword argument {min(unknown)!r}; it takes {allowed}")
+
+
+def _check_executor(executor: str, *, is_async: bool) -> None:
+    if executor == "process":
+        raise Unsupported("executor='process' comes in a later release of LeaseMQ; leave it out")
+    if executor not in ("auto", "thread"):
+        raise InvalidSetting(f"executor={executor!r} is not one of 'auto', 'thread', 'process'")
+    if executor == "thread" and is_async:
+        raise InvalidSetting("executor='thread' is for plain functions; an async one runs in the loop")
+
+
+def _whole(name: str, value: object, allowed: range) -> int:
+    if type(value) is not int or value not in allowed:
+        raise InvalidSetting(
+            f"{name}={value!r} is not a whole number from {allowed.start} to {allowed.stop - 1}"
+        )
+    return value
+
+
+def _positive(options: Mapping[str, Any], name: str) -> int | None:
+    value = options.get(name)
+    return None if value is None else positive_seconds_to_ms(value, name)
+
+
+def _from_zero(options: Mapping[str, Any], name: str) -> int | None:
+    value = options.get(name)
+    return None if value is None else seconds_to_ms(value, name)
+
+
+def _unique(given: str | Unique | None) -> Unique | None:
+    if given is None:
+        return None
+    unique = given if isinstance(given, Unique) else Unique(key=given)
+    check_key(unique.key)
+    return unique
+
+
+def _terminal_states(name: str, given: Iterable[State | str]) -> frozenset[State]:
+    if isinstance(given, str):
+        raise InvalidSetting(f"{name}={given!r} is a text; say {name}={{{given!r}}}")
+    chosen = set()
+    for one in given:
+        if one not in TERMINAL:
+            allowed = ", ".join(sorted(TERMINAL))
+            raise InvalidSetting(f"{name} has {one!r}, which is not one of {allowed}")
+        chosen.add(State(one))
+    return frozenset(chosen)
+
+
+def _parent(given: Named | Parent) -> Parent:
+    if isinstance(given, Parent):
+        check_queue(given.queue)
+        check_job_id(given.id)
+        return Parent(queue=given.queue, id=given.id, on_failure=OnParentFailure(given.on_failure))
+    return Parent(queue=given.queue, id=given.id)

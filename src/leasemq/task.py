@@ -1,0 +1,330 @@
+"""A registered function, and the typed ways to enqueue it."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, cast
+
+from leasemq.client.connection import Connection, Connections
+from leasemq.client.ids import new_job_id
+from leasemq.client.storing import Offer
+from leasemq.context import Ctx, running_job
+from leasemq.errors import (
+    BackendUnavailable,
+    IdConflict,
+    IndeterminateWrite,
+    InvalidSetting,
+    UnnamedTask,
+)
+from leasemq.job import Job, ref_of_plain
+from leasemq.policy import CallOptions, Plan, Policy, checked_plan
+from leasemq.protocol.insight import JobRecord
+from leasemq.protocol.model import Acceptance, Enqueued, NewJob
+from leasemq.protocol.names import check_job_id, check_queue, shown
+from leasemq.protocol.retry import Retry
+from leasemq.protocol.signature import Signature
+from leasemq.settings import Settings
+
+if TYPE_CHECKING:
+    from leasemq.worker.routine import Routine
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_FOLLOW_UPS = 100  # of a queue's outbox, carried out by an enqueue that has parents
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call(Generic[R]):
+    """One call that is ready to enqueue: checked arguments, and an id that every repeat keeps.
+
+    `enqueue_many(calls)` may be repeated after an `IndeterminateWrite`, and leaves one job per call.
+    """
+
+    queue: str
+    job: NewJob
+    strict: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What a task has from its app. Owner: the App."""
+
+    connections: Connections
+    settings: Callable[[], Settings]
+    retry: Retry | None
+
+
+class Task(Generic[P, R]):
+    """One registered function with its policy. Owner: the App that made it; its fields never change.
+
+    Calling it runs the function here and now; `enqueue` has a worker run it.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], policy: Policy, around: Surroundings, *, takes_context: bool
+    ) -> None:
+        functools.update_wrapper(cast("Callable[..., Any]", self), function)
+        self.function = function
+        self.policy = policy
+        self.takes_context = takes_context
+        self.is_async = inspect.iscoroutinefunction(function)
+        self._around = around
+
+    @property
+    def name(self) -> str:
+        """What the task is called in the backend."""
+        return self.policy.name
+
+    @functools.cached_property
+    def signature(self) -> Signature:
+        """What the function takes and returns, read at first use. Raises: InvalidSetting."""
+        return Signature.of(self.function, task=self.name, skip_first=self.takes_context)
+
+    @functools.cached_property
+    def _plainly(self) -> Enqueuing[P, R]:
+        return self.options()
+
+    def options(self, **options: Unpack[CallOptions]) -> Enqueuing[P, R]:
+        """Answer the ways to enqueue with these options in place of the task's.
+
+        Raises: InvalidSetting, InvalidName, InvalidDelay, NaiveDatetime.
+        """
+        return self._enqueuing(options)
+
+    def _enqueuing(self, options: CallOptions) -> Enqueuing[P, R]:
+        plan = checked_plan(self.policy, self._around.settings().keep, options)
+        return Enqueuing(task=self, plan=plan, _given=options, _around=self._around)
+
+    async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
+        """Store one job. Concurrent calls go to the backend together.
+
+        Raises: PayloadRejected, PayloadTooLarge, UnnamedTask (nothing was written); BackendUnavailable
+        (it was not stored); IndeterminateWrite (it may be: repeat with the id that the error carries).
+        """
+        return await self._plainly.enqueue(*args, **kwargs)
+
+    async def enqueue_many(self, items: Iterable[tuple[Any, ...] | Call[R]]) -> list[Job[R]]:
+        """Store many jobs, in order and in few round trips; nothing is stored if one is refused.
+
+        Each item is a tuple of positional arguments, or a `call(...)`.
+        """
+        return await self._plainly.enqueue_many(items)
+
+    def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
+        """Answer a checked call with an id of its own, for `enqueue_many`."""
+        return self._plainly.call(*args, **kwargs)
+
+    def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
+        """See `enqueue`; for callers without an event loop, from any thread. Raises: SyncInsideLoop."""
+        return self._plainly.enqueue_sync(*args, **kwargs)
+
+    def enqueue_many_sync(self, items: Iterable[tuple[Any, ...] | Call[R]]) -> list[Job[R]]:
+        """See `enqueue_many`; for callers without an event loop. Raises: SyncInsideLoop."""
+        return self._plainly.enqueue_many_sync(items)
+
+    def job(self, id_: str, *, queue: str | None = None, generation: int | None = None) -> Job[R]:
+        """Answer a handle on a job of this task; nothing is read. Raises: InvalidJobId, InvalidQueueName."""
+        return Job(
+            queue=self.policy.queue if queue is None else check_queue(queue),
+            id=check_job_id(id_),
+            generation=generation,
+            _connections=self._around.connections,
+            _decode=self._decoded,
+        )
+
+    def handle(self, plain: Mapping[str, object]) -> Job[R]:
+        """Answer the handle that `job.to_plain()` gave, in any process. Raises: Refused."""
+        queue, id_, generation = ref_of_plain(plain)
+        return self.job(id_, queue=queue, generation=generation)
+
+    def routine(self) -> Routine:
+        """Answer what a worker needs to run the task. Raises: UnnamedTask, InvalidSetting."""
+        from leasemq.worker.routine import Routine
+
+        self.check_named()
+        settings = self._around.settings()
+        return Routine(
+            name=self.name,
+            call=self.function,
+            is_async=self.is_async,
+            takes_context=self.takes_context,
+            signature=self.signature,
+            retry=self.policy.retry if self.policy.has_retry else self._around.retry,
+            timeout_ms=self.policy.timeout_ms,
+            lease_ms=self.policy.lease_ms,
+            result_limit_bytes=settings.result_limit,
+            aliases=self.policy.aliases,
+        )
+
+    def check_named(self) -> None:
+        """Raise UnnamedTask if no other process could know the task by its name."""
+        if self.name.startswith("__main__."):
+            raise UnnamedTask(
+                f"task {shown(self.name)} is defined in the script that runs, which another process knows by "
+                f"another name; give it one: @app.task(name={self.function.__name__!r})"
+            )
+
+    def _decoded(self, record: JobRecord, result: bytes) -> R:
+        return cast("R", self.signature.decode_result(result, job=record.ref.id))
+
+    def _called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self.takes_context and not (args and isinstance(args[0], Ctx)):
+            raise TypeError(
+                f"{self.name} takes a Ctx, which exists only while a job runs; "
+                "to call it with one of your own, give it first"
+            )
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<task {shown(self.name)}>"
+
+
+class AsyncTask(Task[P, R]):
+    """A task whose function is a coroutine function."""
+
+    async def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run the function here and now."""
+        return cast("R", await self._called(args, kwargs))
+
+
+class PlainTask(Task[P, R]):
+    """A task whose function is an ordinary one; workers run it in a thread."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run the function here and now."""
+        return cast("R", self._called(args, kwargs))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Enqueuing(Generic[P, R]):
+    """The ways to enqueue a task under one set of options."""
+
+    task: Task[P, R]
+    plan: Plan
+    _given: CallOptions = field(repr=False)
+    _around: Surroundings = field(repr=False)
+
+    def options(self, **options: Unpack[CallOptions]) -> Enqueuing[P, R]:
+        """Answer the same with more options, or others in place of those given."""
+        return self.task._enqueuing(cast("CallOptions", {**self._given, **options}))
+
+    async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
+        """See `Task.enqueue`. With `strict=True` also raises: IdConflict."""
+        call = self.call(*args, **kwargs)
+        connection = await self._around.connections.here()
+        offer = Offer(job=call.job, own_id=self.plan.id is None)
+        enqueued = await connection.intake.one(call.queue, offer)
+        await self._follow_up(connection, call.queue)
+        return self._answered(call, enqueued)
+
+    async def enqueue_many(self, items: Iterable[tuple[Any, ...] | Call[R]]) -> list[Job[R]]:
+        """See `Task.enqueue_many`. With `strict=True` also raises: IdConflict."""
+        calls = self._calls(items)
+        connection = await self._around.connections.here()
+        enqueued: dict[int, Enqueued] = {}
+        for queue, places in _by_queue(calls).items():
+            offers = [Offer(job=calls[place].job, own_id=False) for place in places]
+            stored = await connection.intake.many(queue, offers)
+            enqueued.update(zip(places, stored, strict=True))
+            await self._follow_up(connection, queue)
+        return [self._answered(call, enqueued[place]) for place, call in enumerate(calls)]
+
+    def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
+        """See `Task.call`."""
+        return self._call(args, kwargs)
+
+    def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
+        """See `Task.enqueue_sync`."""
+        return self._around.connections.call(lambda: self.enqueue(*args, **kwargs), "task.enqueue(...)")
+
+    def enqueue_many_sync(self, items: Iterable[tuple[Any, ...] | Call[R]]) -> list[Job[R]]:
+        """See `Task.enqueue_many_sync`."""
+        return self._around.connections.call(lambda: self.enqueue_many(items), "task.enqueue_many(...)")
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call[R]:
+        task = self.task
+        task.check_named()
+        payload = task.signature.encode_arguments(args, kwargs, self._around.settings().payload_limit)
+        job = self.plan.job(self.plan.id or new_job_id(), task.name, payload, running_job.get())
+        return Call(queue=self.plan.queue, job=job, strict=self.plan.strict)
+
+    def _calls(self, items: Iterable[tuple[Any, ...] | Call[R]]) -> list[Call[R]]:
+        """Answer all calls, checked, before the first is sent."""
+        calls: list[Call[R]] = []
+        for item in items:
+            if isinstance(item, Call):
+                calls.append(item)
+            elif isinstance(item, tuple | list):
+                calls.append(self._call(tuple(item), {}))
+            else:
+                raise InvalidSetting(
+                    f"enqueue_many takes tuples of arguments or task.call(...), not {type(item).__name__}; "
+                    "for one argument say (value,)"
+                )
+        if self.plan.id is not None and len(calls) > 1:
+            raise InvalidSetting(
+                f"id={self.plan.id!r} names one job, not {len(calls)}; "
+                "give each its own: task.options(id=...).call(...)"
+            )
+        return calls
+
+    def _answered(self, call: Call[R], enqueued: Enqueued) -> Job[R]:
+        if call.strict and enqueued.acceptance is Acceptance.EXISTING and not enqueued.same_payload:
+            raise IdConflict(
+                f"job {shown(call.job.id)} is known in queue {shown(call.queue)} with other arguments; "
+                "choose another id, or leave strict=True out to get the known job"
+            )
+        ref = enqueued.ref
+        return Job(
+            queue=ref.queue,
+            id=ref.id,
+            generation=ref.generation,
+            acceptance=enqueued.acceptance,
+            _connections=self._around.connections,
+            _decode=self.task._decoded,
+        )
+
+    async def _follow_up(self, connection: Connection, queue: str) -> None:
+        """Tell the parents at once; any sweep would, later."""
+        if self.plan.parents:
+            with contextlib.suppress(BackendUnavailable, IndeterminateWrite):
+                from leasemq.maintenance.followups import follow_up
+
+                await follow_up(connection.backend, queue, _FOLLOW_UPS)
+
+
+def _by_queue(calls: Sequence[Call[Any]]) -> dict[str, list[int]]:
+    """Answer the calls' places by queue, in order."""
+    places: dict[str, list[int]] = {}
+    for place, call in enumerate(calls):
+        places.setdefault(call.queue, []).append(place)
+    return places
+
+
+def runs_in_loop(function: Callable[..., Any]) -> bool:
+    """Answer whether the function is asynchronous. Raises: InvalidSetting for what is no plain function."""
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise InvalidSetting(f"{function!r} is a generator; a task returns one value")
+    if not inspect.isroutine(function):
+        raise InvalidSetting(f"{function!r} is not a function")
+    return inspect.iscoroutinefunction(function)
+
+
+def takes_context(function: Callable[..., Any]) -> bool:
+    """Answer whether the function's first parameter is annotated as `Ctx`."""
+    parameters = list(inspect.signature(function).parameters.values())
+    if not parameters:
+        return False
+    annotation = parameters[0].annotation
+    if not isinstance(annotation, str):
+        return annotation is Ctx
+    found: Any = getattr(function, "__globals__", {}).get(annotation.partition(".")[0])
+    for part in annotation.split(".")[1:]:
+        found = getattr(found, part, None)
+    # A name that is imported for type checkers only is not there at run time: its text must do.
+    return found is Ctx or (found is None and annotation.rpartition(".")[2] == "Ctx")

@@ -1,0 +1,187 @@
+"""Events: one per change, in order, followed from a cursor, and bounded."""
+
+from __future__ import annotations
+
+import pytest
+
+from leasemq.errors import CursorExpired
+from leasemq.protocol.insight import EVENT_AGE_MS, Event, EventKind
+from leasemq.protocol.model import Keep, State
+from leasemq.testing.conformance import builders
+from leasemq.testing.conformance.builders import SECOND_MS
+from leasemq.testing.conformance.queue_under_test import ALL, QueueUnderTest
+
+RUN_ONCE = [EventKind.ENQUEUED, EventKind.CLAIMED, EventKind.COMPLETED]
+
+
+@pytest.mark.promise("P-62", "E-35", "A-32")
+async def test_each_change_of_a_job_is_one_event_in_order(queue: QueueUnderTest) -> None:
+    await queue.enqueue("j", delay_ms=SECOND_MS)
+    queue.clock.advance(SECOND_MS)
+    await queue.backend.advance(queue.name, ALL)
+    await queue.settle(builders.retry(await queue.lease()))
+    await queue.settle(builders.release(await queue.lease()))
+    await queue.stall_once()
+    lease = await queue.lease()
+    await queue.settle(builders.complete(lease))
+
+    events = await queue.events("j")
+
+    assert [(event.kind, event.state, event.attempt) for event in events] == [
+        (EventKind.ENQUEUED, State.SCHEDULED, 0),
+        (EventKind.PROMOTED, State.WAITING, 0),
+        (EventKind.CLAIMED, State.ACTIVE, 1),
+        (EventKind.RETRIED, State.WAITING, 1),
+        (EventKind.CLAIMED, State.ACTIVE, 2),
+        (EventKind.RELEASED, State.WAITING, 2),
+        (EventKind.CLAIMED, State.ACTIVE, 3),
+        (EventKind.STALLED, State.WAITING, 3),
+        (EventKind.CLAIMED, State.ACTIVE, 4),
+        (EventKind.COMPLETED, State.COMPLETED, 4),
+    ]
+    assert {event.ref for event in events} == {lease.ref}
+
+
+@pytest.mark.promise("P-62")
+async def test_an_event_carries_the_time_of_its_change(queue: QueueUnderTest) -> None:
+    await queue.enqueue("j")
+    queue.clock.advance(SECOND_MS)
+    await queue.cancel()
+
+    enqueued, cancelled = await queue.events("j")
+
+    assert cancelled.at_ms - enqueued.at_ms == SECOND_MS
+    assert cancelled.at_ms == queue.clock()
+
+
+@pytest.mark.promise("P-62", "E-36")
+async def test_reading_goes_on_from_a_cursor_without_gap_or_repeat(queue: QueueUnderTest) -> None:
+    for number in range(20):
+        await queue.finish(f"j{number}")
+    whole = await queue.events()
+
+    read: list[Event] = []
+    cursor: str | None = ""
+    while page := (await queue.backend.events(queue.name, cursor, 7)).events:
+        assert len(page) <= 7
+        read += page
+        cursor = page[-1].cursor
+
+    assert read == whole
+    assert [event.kind for event in whole] == RUN_ONCE * 20
+
+
+@pytest.mark.promise("P-62", "E-36")
+async def test_a_page_gives_the_cursor_to_go_on_from_even_when_it_is_empty(queue: QueueUnderTest) -> None:
+    await queue.enqueue("a")
+    first = await queue.backend.events(queue.name, "", ALL)
+    empty = await queue.backend.events(queue.name, first.cursor, ALL)
+    await queue.enqueue("b")
+
+    news = await queue.backend.events(queue.name, empty.cursor, ALL)
+
+    assert empty.events == ()
+    assert [event.ref.id for event in news.events] == ["b"]
+
+
+@pytest.mark.promise("P-62", "E-36")
+async def test_following_can_begin_at_the_newest(queue: QueueUnderTest) -> None:
+    await queue.enqueue("before")
+
+    start = await queue.backend.events(queue.name, None, ALL)
+    await queue.enqueue("after")
+    page = await queue.backend.events(queue.name, start.cursor, ALL)
+
+    assert start.events == ()
+    assert [event.ref.id for event in page.events] == ["after"]
+
+
+@pytest.mark.promise("P-62")
+async def test_a_queue_without_events_can_be_followed_from_its_beginning(queue: QueueUnderTest) -> None:
+    start = await queue.backend.events(queue.name, None, ALL)
+    assert start.events == ()
+    await queue.enqueue("j")
+
+    page = await queue.backend.events(queue.name, start.cursor, ALL)
+
+    assert [event.kind for event in page.events] == [EventKind.ENQUEUED]
+
+
+@pytest.mark.promise("P-62", "E-36")
+async def test_a_trimmed_cursor_is_refused_with_the_earliest_one_left(queue: QueueUnderTest) -> None:
+    await queue.enqueue("old")
+    stale = (await queue.events())[0].cursor
+    await queue.cancel("old")
+    queue.clock.advance(EVENT_AGE_MS + 1)
+    await queue.enqueue("new")
+    await queue.backend.prune(queue.name, ALL)
+
+    with pytest.raises(CursorExpired) as refusal:
+        await queue.backend.events(queue.name, stale, ALL)
+
+    page = await queue.backend.events(queue.name, refusal.value.earliest, ALL)
+    assert page.events == (await queue.backend.events(queue.name, "", ALL)).events
+    assert page.events[0].kind in {EventKind.ENQUEUED, EventKind.REMOVED}
+
+
+@pytest.mark.promise("P-62", "E-36")
+async def test_the_cursor_of_the_last_trimmed_event_has_missed_nothing(queue: QueueUnderTest) -> None:
+    await queue.enqueue("old")
+    last = (await queue.events())[-1].cursor
+    queue.clock.advance(EVENT_AGE_MS + 1)
+    await queue.backend.prune(queue.name, ALL)
+    await queue.enqueue("new")
+
+    page = await queue.backend.events(queue.name, last, ALL)
+
+    assert [event.ref.id for event in page.events] == ["new"]
+
+
+@pytest.mark.promise("P-62", "E-36")
+async def test_events_do_not_outlive_their_age(queue: QueueUnderTest) -> None:
+    await queue.enqueue("old")
+    queue.clock.advance(EVENT_AGE_MS - SECOND_MS)
+    await queue.enqueue("young")
+    await queue.backend.prune(queue.name, ALL)
+    assert len(await queue.events()) == 2
+    queue.clock.advance(2 * SECOND_MS)
+
+    await queue.backend.prune(queue.name, ALL)
+
+    assert [event.ref.id for event in await queue.events()] == ["young"]
+
+
+@pytest.mark.promise("P-62", "P-43")
+async def test_a_record_removed_in_the_step_that_ended_it_still_tells_how_it_ended(
+    queue: QueueUnderTest,
+) -> None:
+    await queue.finish(keep=Keep(record_ms=0))
+
+    kinds = await queue.story()
+
+    assert kinds[:3] == RUN_ONCE
+    assert kinds[3:] == [EventKind.REMOVED]
+
+
+@pytest.mark.promise("P-62")
+async def test_events_belong_to_their_queue(queue: QueueUnderTest) -> None:
+    await queue.enqueue("j")
+    await queue.backend.enqueue("other", [builders.new_job("o")])
+
+    assert [event.ref.id for event in await queue.events()] == ["j"]
+
+
+@pytest.mark.promise("P-62", "P-11")
+async def test_what_changes_no_state_makes_no_event(queue: QueueUnderTest) -> None:
+    lease = await queue.start()
+    before = await queue.events()
+
+    await queue.renew(lease)
+    await queue.note(builders.progress(lease))
+    await queue.claim()
+    await queue.backend.advance(queue.name, ALL)
+    await queue.backend.prune(queue.name, ALL)
+    await queue.backend.pause(queue.name)
+    await queue.backend.resume(queue.name)
+
+    assert await queue.events() == before

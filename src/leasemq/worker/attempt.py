@@ -1,0 +1,88 @@
+"""One attempt while this process holds its lease: what is known of it, and what was decided about it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from leasemq.context import Ctx
+from leasemq.errors import LeaseLost
+from leasemq.protocol.model import Lease, NewJob, Note, Noted, NoteKind
+from leasemq.protocol.names import shown
+from leasemq.protocol.retry import Retry
+from leasemq.worker.routine import Routine
+
+WriteNote = Callable[["Attempt", Note], "asyncio.Future[Noted]"]
+
+
+class Attempt:
+    """One claim of one job. Owner: the worker, in its loop; a function's thread only reads the flags."""
+
+    __slots__ = (
+        "_write_note",
+        "cancel_requested",
+        "interrupted",
+        "is_over",
+        "lease",
+        "loop",
+        "lost",
+        "retry",
+        "routine",
+        "serial",
+        "started",
+        "task",
+        "timed_out",
+        "timeout_ms",
+    )
+
+    def __init__(
+        self,
+        lease: Lease,
+        routine: Routine,
+        serial: int,
+        loop: asyncio.AbstractEventLoop,
+        write_note: WriteNote,
+    ) -> None:
+        self.lease = lease
+        self.routine = routine
+        self.serial = serial
+        self.loop = loop
+        self.retry: Retry | None = routine.retry
+        self.timeout_ms = routine.timeout_ms
+        self.task: asyncio.Task[object] | None = None
+        self.started = False  # its function may have been entered
+        self.is_over = False  # its slot was given back
+        self.lost = False  # nothing may be reported for it
+        self.cancel_requested = lease.cancel_requested
+        self.interrupted = False  # we end it: shutdown, or a lease that could not be renewed
+        self.timed_out = False
+        self._write_note = write_note
+
+    @property
+    def is_told_to_stop(self) -> bool:
+        """Whether its function should end now. Read from any thread."""
+        return self.lost or self.cancel_requested or self.interrupted or self.timed_out or self.is_over
+
+    def context(self) -> Ctx:
+        """Make what the function sees of its job."""
+        return Ctx(self.lease, self)
+
+    async def write(
+        self, kind: NoteKind, value: bytes, *, queue: str = "", child: NewJob | None = None
+    ) -> None:
+        """Record something about the job under its fence; returns when it is stored. Raises: LeaseLost."""
+        lease = self.lease
+        if not (self.lost or self.is_over):
+            note = Note(
+                job_id=lease.ref.id, fence=lease.fence, kind=kind, value=value, queue=queue, child=child
+            )
+            if await self._write_note(self, note) is Noted.HELD:
+                return
+        raise LeaseLost(
+            f"attempt {lease.attempts} of job {shown(lease.ref.id)} no longer owns it, so its {kind.value} "
+            "was not recorded; stop, another attempt may be running"
+        )
+
+    def write_from_thread(self, kind: NoteKind, value: bytes) -> None:
+        """Like `write`, from the function's thread; blocks until it is stored."""
+        asyncio.run_coroutine_threadsafe(self.write(kind, value), self.loop).result()

@@ -1,0 +1,370 @@
+"""The slots of a worker: what runs, and what has ended but is not settled yet.
+
+A lease is *held* from the claim's answer until its settlement is answered; it takes a *slot* only while its
+function runs. Tasks of attempts are born here and not in a TaskGroup, for one reason: a function that
+refuses its cancellation would hold a group, and with it the worker's exit, for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
+from functools import partial
+
+from leasemq.clock import Clock
+from leasemq.errors import CorruptRecord
+from leasemq.events import (
+    HandlerStuck,
+    Herald,
+    JobEnded,
+    JobStarted,
+    JobUnknown,
+    LeaseInDanger,
+    LeaseWasLost,
+    SettlementRefused,
+)
+from leasemq.protocol.decide import Happened, Interrupted, Unfit, decide
+from leasemq.protocol.failure import decode_error
+from leasemq.protocol.keeping import Held, stop_at_ms
+from leasemq.protocol.model import Lease, Note, Noted, Outcome, Ref, Renewal, Settled
+from leasemq.protocol.overrides import NO_OVERRIDES, Overrides, decode_overrides
+from leasemq.protocol.retry import Retry
+from leasemq.worker.attempt import Attempt
+from leasemq.worker.dice import Dice
+from leasemq.worker.execute import execute
+from leasemq.worker.keeper import Keeper
+from leasemq.worker.routine import Routine
+from leasemq.worker.settings import WorkerSettings
+from leasemq.worker.settler import Ending, Lane
+from leasemq.worker.threads import Threads
+
+
+class Attempts:
+    """Every lease that this worker holds. Owner: the worker, in its loop."""
+
+    def __init__(
+        self,
+        *,
+        routines: Mapping[str, Routine],
+        settings: WorkerSettings,
+        lanes: Mapping[str, Lane],
+        keeper: Keeper,
+        herald: Herald,
+        clock: Clock,
+        dice: Dice,
+        on_change: Callable[[], None],
+    ) -> None:
+        self._routines = routines
+        self._settings = settings
+        self._lanes = lanes
+        self._keeper = keeper
+        self._herald = herald
+        self._clock = clock
+        self._dice = dice
+        self._on_change = on_change
+        self._loop = asyncio.get_running_loop()
+        self._threads = Threads("leasemq-job")
+        self._serials = itertools.count(1)
+        self._held: dict[int, Lease] = {}
+        self._running: dict[int, Attempt] = {}
+        self._suspects: set[int] = set()
+        self._changed = asyncio.Event()
+        self._bug: BaseException | None = None  # an error of ours, out of an attempt's task
+
+    # ---- what there is
+
+    @property
+    def running(self) -> int:
+        """How many functions run."""
+        return len(self._running)
+
+    @property
+    def held(self) -> int:
+        """How many leases are not settled yet, running ones included."""
+        return len(self._held)
+
+    @property
+    def has_suspect(self) -> bool:
+        """Whether one of the leases is a suspect's."""
+        return bool(self._suspects)
+
+    @property
+    def room(self) -> int:
+        """How many more may start: none beside a suspect, none while too many ends are unwritten."""
+        if self._suspects:
+            return 0
+        unwritten = len(self._held) - len(self._running)
+        backlog = 2 * max(self._settings.settle_batch, self._settings.concurrency) - unwritten
+        return max(0, min(self._settings.concurrency - len(self._running), backlog))
+
+    def knows(self, lease: Lease) -> bool:
+        """Whether this very lease is held."""
+        return any(held.ref == lease.ref and held.fence == lease.fence for held in self._held.values())
+
+    # ---- beginnings
+
+    def start(self, leases: Iterable[Lease], sent_ms: int, lease_ms: int) -> None:
+        """Start what was claimed, each in a task of its own. The claim was sent at `sent_ms`."""
+        held: list[Held] = []
+        begun: list[tuple[int, Lease]] = []
+        for lease in leases:
+            serial = next(self._serials)
+            held.append(self._kept(serial, lease, sent_ms, lease_ms))
+            begun.append((serial, lease))
+            self._held[serial] = lease
+            if lease.suspect:
+                self._suspects.add(serial)
+        self._keeper.hold(held)
+        for serial, lease in begun:
+            self._begin(serial, lease)
+
+    def give_back(self, leases: Iterable[Lease], sent_ms: int, lease_ms: int) -> None:
+        """Release leases whose functions are not to be started."""
+        for lease in leases:
+            serial = next(self._serials)
+            self._held[serial] = lease
+            self._keeper.hold([self._kept(serial, lease, sent_ms, lease_ms)])
+            self._end(serial, lease, Interrupted())
+
+    def _kept(self, serial: int, lease: Lease, sent_ms: int, lease_ms: int) -> Held:
+        routine = self._routines.get(lease.task)
+        own = _overrides(lease)
+        wanted_ms = own.lease_ms or (routine and routine.lease_ms) or lease_ms
+        timeout_ms = own.timeout_ms or (routine and routine.timeout_ms)
+        heartbeat_ms = self._settings.heartbeat_for(wanted_ms)
+        claimed_heartbeat_ms = self._settings.heartbeat_for(lease_ms)
+        last_ms = sent_ms + timeout_ms + wanted_ms if timeout_ms else None
+        return Held(
+            serial=serial,
+            queue=lease.ref.queue,
+            job_id=lease.ref.id,
+            fence=lease.fence,
+            lease_ms=wanted_ms,
+            heartbeat_ms=heartbeat_ms,
+            renew_at_ms=sent_ms + min(heartbeat_ms, claimed_heartbeat_ms),
+            stop_at_ms=stop_at_ms(sent_ms, lease_ms, claimed_heartbeat_ms),
+            last_ms=last_ms,
+        )
+
+    def _begin(self, serial: int, lease: Lease) -> None:
+        routine = self._routines.get(lease.task)
+        if routine is None:
+            self._end(serial, lease, Unfit())
+            return
+        attempt = Attempt(lease, routine, serial, self._loop, self._write_note)
+        self._running[serial] = attempt
+        if self._herald.tells_each_job:
+            self._herald.tell(
+                JobStarted(ref=lease.ref, task=routine.name, attempt=lease.attempts, fence=lease.fence.number)
+            )
+        task = self._loop.create_task(execute(attempt, self._threads))
+        attempt.task = task
+        task.add_done_callback(partial(self._reap, attempt))
+
+    # ---- ends
+
+    def _reap(self, attempt: Attempt, task: asyncio.Task[Happened | None]) -> None:
+        """Give the slot back, whatever the end was, and send the settlement."""
+        if self._running.pop(attempt.serial, None) is None:
+            return  # left behind: its lease was released when it did not stop
+        attempt.is_over = True
+        self._changed.set()
+        if task.cancelled():  # before its first step
+            happened: Happened | None = None if attempt.lost else Interrupted()
+        elif (error := task.exception()) is not None:
+            self._bug, happened = error, Interrupted()
+        else:
+            happened = task.result()
+        self._conclude(attempt, happened)
+
+    def _conclude(self, attempt: Attempt, happened: Happened | None) -> None:
+        if attempt.lost or happened is None:
+            self._let_go(attempt.serial)
+            return
+        self._end(
+            attempt.serial,
+            attempt.lease,
+            happened,
+            retry=attempt.retry,
+            cancel_requested=attempt.cancel_requested,
+        )
+
+    def _end(
+        self,
+        serial: int,
+        lease: Lease,
+        happened: Happened,
+        *,
+        retry: Retry | None = None,
+        cancel_requested: bool = False,
+    ) -> None:
+        if isinstance(happened, Unfit):
+            self._herald.tell(JobUnknown(ref=lease.ref, task=lease.task, attempt=lease.attempts))
+        settlement = decide(
+            lease,
+            happened,
+            settlement_id=self._dice.settlement_id(),
+            retry=retry,
+            dice=self._dice.roll(),
+            cancel_requested=cancel_requested,
+        )
+        ending = Ending(serial=serial, lease=lease, settlement=settlement, happened=happened, retry=retry)
+        self._lanes[lease.ref.queue].end(ending)
+        self._on_change()
+
+    def settled(self, ending: Ending) -> None:
+        """Take a settlement's answer, or that there will be none."""
+        lease, settlement = ending.lease, ending.settlement
+        if ending.refusal is not None:
+            self._herald.tell(
+                SettlementRefused(
+                    ref=lease.ref, task=lease.task, outcome=settlement.outcome, error=ending.refusal
+                )
+            )
+        elif ending.answer in (Settled.LOST, Settled.GONE):
+            self._tell_lost(lease, settlement.outcome.value, ending.answer)
+        elif self._herald.tells_each_job or settlement.outcome is not Outcome.COMPLETED:
+            self._herald.tell(_ended(ending))
+        self._let_go(ending.serial)
+
+    def _let_go(self, serial: int) -> None:
+        del self._held[serial]
+        self._suspects.discard(serial)
+        self._keeper.drop(serial)
+        self._changed.set()
+        self._on_change()
+
+    # ---- interventions
+
+    def hear_renewal(self, serial: int, renewal: Renewal) -> None:
+        """Take what a renewal told about a lease. Of one that has ended, its settlement will tell."""
+        attempt = self._running.get(serial)
+        if attempt is None:
+            return
+        if renewal is Renewal.LOST:
+            self._lose(attempt, "renew")
+        elif renewal is Renewal.CANCEL_REQUESTED:
+            self._cancel(attempt)
+
+    def cancel(self, refs: Collection[Ref]) -> None:
+        """Cancellation of these jobs was recorded."""
+        for attempt in [one for one in self._running.values() if one.lease.ref in refs]:
+            self._cancel(attempt)
+
+    def endanger(self, serials: Iterable[int]) -> None:
+        """These leases may have ended before they can be renewed: stop what can be stopped."""
+        for serial in serials:
+            attempt = self._running.get(serial)
+            if attempt is None or attempt.interrupted or attempt.lost:
+                continue
+            attempt.interrupted = True
+            lease = attempt.lease
+            self._herald.tell(
+                LeaseInDanger(
+                    ref=lease.ref, task=lease.task, attempt=lease.attempts, fence=lease.fence.number
+                )
+            )
+            _stop(attempt)
+
+    def interrupt_all(self) -> None:
+        """End everything; threads are left behind, whatever they are at."""
+        for attempt in list(self._running.values()):
+            attempt.interrupted = True
+            if attempt.started and attempt.task is not None:
+                attempt.task.cancel()
+
+    def abandon_all(self) -> None:
+        """Give back the jobs of functions that did not end although they were told to."""
+        for attempt in list(self._running.values()):
+            lease = attempt.lease
+            self._herald.tell(HandlerStuck(ref=lease.ref, task=lease.task, attempt=lease.attempts))
+            del self._running[attempt.serial]
+            attempt.is_over = True
+            self._conclude(attempt, Interrupted())
+
+    async def within(self, time_ms: int, is_so: Callable[[], bool]) -> None:
+        """Return when it is so, or after this time; asked again when something is given back."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(time_ms / 1_000):
+                while not is_so():
+                    self._changed.clear()
+                    await self._changed.wait()
+
+    def raise_bug(self) -> None:
+        """Raise what an attempt's task ended with, if it was an error of ours."""
+        if self._bug is not None:
+            raise self._bug
+
+    def nudge(self) -> None:
+        """Let `within` ask again."""
+        self._changed.set()
+
+    def close(self) -> None:
+        """Let the threads end."""
+        self._threads.close()
+
+    def _cancel(self, attempt: Attempt) -> None:
+        if not attempt.cancel_requested:
+            attempt.cancel_requested = True
+            _stop(attempt)
+
+    def _lose(self, attempt: Attempt, write: str) -> None:
+        if not attempt.lost:
+            attempt.lost = True
+            self._keeper.drop(attempt.serial)
+            self._tell_lost(attempt.lease, write, Settled.LOST)
+            # Not before the next turn: a function whose note was refused sees LeaseLost, then this.
+            self._loop.call_soon(_stop, attempt)
+
+    def _tell_lost(self, lease: Lease, write: str, answer: Settled) -> None:
+        self._herald.tell(
+            LeaseWasLost(
+                ref=lease.ref,
+                task=lease.task,
+                attempt=lease.attempts,
+                fence=lease.fence.number,
+                write=write,
+                answer=answer,
+            )
+        )
+
+    def _write_note(self, attempt: Attempt, note: Note) -> asyncio.Future[Noted]:
+        answered = self._lanes[attempt.lease.ref.queue].write(note)
+        answered.add_done_callback(partial(self._take_note, attempt, note))
+        return answered
+
+    def _take_note(self, attempt: Attempt, note: Note, answered: asyncio.Future[Noted]) -> None:
+        is_answered = not answered.cancelled() and answered.exception() is None
+        if is_answered and answered.result() is Noted.LOST and not attempt.is_over:
+            self._lose(attempt, note.kind.value)
+
+
+def _overrides(lease: Lease) -> Overrides:
+    """Answer what the job brings itself; unreadable ones are reported when it is run."""
+    try:
+        return decode_overrides(lease.overrides) if lease.overrides else NO_OVERRIDES
+    except CorruptRecord:
+        return NO_OVERRIDES
+
+
+def _stop(attempt: Attempt) -> None:
+    """Cancel a function in the loop. One in a thread sees a flag, and so does one not yet entered."""
+    if attempt.routine.is_async and attempt.started and attempt.task is not None:
+        attempt.task.cancel()
+
+
+def _ended(ending: Ending) -> JobEnded:
+    lease, settlement = ending.lease, ending.settlement
+    error = settlement.error
+    return JobEnded(
+        ref=lease.ref,
+        task=lease.task,
+        attempt=lease.attempts,
+        fence=lease.fence.number,
+        outcome=settlement.outcome,
+        reason=settlement.reason,
+        delay_ms=settlement.delay_ms,
+        error_type=None if error is None else decode_error(error).type,
+    )

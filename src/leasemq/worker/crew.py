@@ -1,0 +1,269 @@
+"""What one run of a worker is made of, and who tells whom. Made anew, in the loop, by each `Worker.run`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import socket
+from collections.abc import Coroutine, Mapping
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
+from uuid import uuid4
+
+from leasemq.backend import Backend
+from leasemq.clock import Clock
+from leasemq.errors import BackendUnavailable, IndeterminateWrite, LeaseMQError
+from leasemq.events import Herald, StraysReleased, SweepFailed
+from leasemq.maintenance import Chore, Sweep, Swept
+from leasemq.protocol.insight import WorkerInfo
+from leasemq.protocol.keeping import margin_ms, stop_at_ms
+from leasemq.protocol.model import State, Wake
+from leasemq.worker.attempts import Attempts
+from leasemq.worker.claims import Answered, Claims
+from leasemq.worker.company import Company, Member
+from leasemq.worker.dice import Dice
+from leasemq.worker.ears import listen
+from leasemq.worker.keeper import Keeper, Round
+from leasemq.worker.link import LONGEST_BACKOFF_MS, Link
+from leasemq.worker.outlook import Outlook
+from leasemq.worker.registry import announce
+from leasemq.worker.routine import Routine
+from leasemq.worker.settings import WorkerSettings
+from leasemq.worker.settler import Bounds, Ending, Lane
+from leasemq.worker.sweeper import FollowUps, Sweeper
+
+try:
+    _VERSION = version("leasemq")
+except PackageNotFoundError:  # run from a source tree that is not installed
+    _VERSION = "0"
+
+
+class Crew:
+    """The parts of one run, wired. Owner: the worker's `run`."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        routines: Mapping[str, Routine],
+        settings: WorkerSettings,
+        herald: Herald,
+        clock: Clock,
+        source: random.Random | None,
+        company: Company,
+        stopping: asyncio.Event,
+    ) -> None:
+        self.backend = backend
+        self.settings = settings
+        self.herald = herald
+        self.clock = clock
+        self.incarnation = uuid4().hex if source is None else f"{source.getrandbits(128):032x}"
+        self.queues = tuple(settings.queues)
+        self.suspect_queue: str | None = None  # a suspect waits there for this process to run empty
+        self.suspect_held = False  # one runs here, with the process to itself
+        self.is_hearing = asyncio.Event()
+        self._attention = asyncio.Event()
+        self._margin_ms = margin_ms(settings.lease_ms, settings.heartbeat_for(settings.lease_ms))
+        dice = Dice(source)
+        self.link = Link(herald, clock, dice.roll)
+        self.keeper = Keeper(
+            backend.renewer, clock, dice.roll, self._hear_round, longest_backoff_ms=LONGEST_BACKOFF_MS
+        )
+        bounds = Bounds(count=settings.settle_batch, size_bytes=settings.settle_batch_bytes)
+        self.lanes = {
+            queue: Lane(queue, backend, self.link, self.keeper, dice, bounds, self._settled)
+            for queue in self.queues
+        }
+        self.attempts = Attempts(
+            routines=routines,
+            settings=settings,
+            lanes=self.lanes,
+            keeper=self.keeper,
+            herald=herald,
+            clock=clock,
+            dice=dice,
+            on_change=self._notice,
+        )
+        loop = asyncio.get_running_loop()
+        self.company = company
+        self.member = Member(
+            held=lambda: self.attempts.held,
+            wake=lambda: _wake(loop, self._attention),
+        )
+        self.stopping = stopping
+        self.claims = Claims(
+            backend,
+            self.link,
+            clock,
+            dice,
+            stopping,
+            worker=settings.name,
+            incarnation=self.incarnation,
+            lease_ms=settings.lease_ms,
+        )
+        self._idle_ms = settings.idle_for(routines.values())
+        self.outlook = Outlook(settings.queues, self._idle_ms, clock())
+        self.follow_ups = FollowUps(backend, self.link, herald, batch=settings.sweep_batch)
+        sweep = Sweep(
+            backend,
+            self.queues,
+            batch=settings.sweep_batch,
+            lease_ms=settings.lease_ms,
+            clock=clock,
+            source=source,
+            tell=herald.tell,
+        )
+        self.sweeper = Sweeper(
+            sweep, self.link, dice, every_ms=settings.sweep_for(routines.values()), on_swept=self._swept
+        )
+
+    def chores(self) -> list[Coroutine[object, object, None]]:
+        """Answer what runs beside the claiming loop, until it is cancelled."""
+        chores = [
+            listen(
+                self.backend,
+                self.queues,
+                self.link,
+                timeout_ms=self._idle_ms,
+                on_open=self._open,
+                on_wake=self._hear,
+            ),
+            *(lane.run() for lane in self.lanes.values()),
+            self.follow_ups.run(),
+            self._watch_deadlines(),
+            announce(self.backend, self.link, self._info),
+        ]
+        return [*chores, self.sweeper.run()] if self.settings.sweep else chores
+
+    @property
+    def room(self) -> int:
+        """How many jobs may be claimed now."""
+        return 0 if self.company.is_closed_to(self.member) else self.attempts.room
+
+    async def attention(self, timeout_ms: int) -> None:
+        """Return when something may have changed for the claiming loop, or after the time-out."""
+        try:
+            async with asyncio.timeout(timeout_ms / 1_000):
+                await self._attention.wait()
+        except TimeoutError:
+            pass
+        self._attention.clear()
+
+    def take(self, queue: str, answered: Answered) -> None:
+        """Start what a claim brought, unless it came after a stop, or so late that it may have ended."""
+        claimed, now_ms, lease_ms = answered.claimed, self.clock(), self.settings.lease_ms
+        is_more_likely = claimed.reason is None and bool(claimed.leases)
+        self.outlook.took(queue, len(claimed.leases), now_ms, is_more_likely=is_more_likely)
+        self.outlook.promise(queue, now_ms, claimed.next_due_in_ms)
+        self.suspect_queue = queue if claimed.suspect_waits else self.suspect_queue
+        is_late = stop_at_ms(answered.sent_ms, lease_ms, self.settings.heartbeat_for(lease_ms)) <= now_ms
+        take = self.attempts.give_back if self.stopping.is_set() or is_late else self.attempts.start
+        take(claimed.leases, answered.sent_ms, lease_ms)
+        self.suspect_held = self.attempts.has_suspect
+
+    async def advance(self, queue: str) -> None:
+        """A job there is due: let it wait in order, and expect the next one when it is due."""
+        try:
+            moved = await self.backend.advance(queue, self.settings.sweep_batch)
+        except (BackendUnavailable, IndeterminateWrite) as error:
+            self.link.failed("advance", error)
+            self.outlook.promise(queue, self.clock(), 0)
+            await self.link.pause("advance")
+            return
+        except LeaseMQError as error:  # a record that cannot be read; the sweep will look again
+            told = f"{type(error).__name__}: {error}"
+            self.herald.tell(SweepFailed(queue=queue, chore=Chore.ADVANCE.value, error=told))
+            return
+        self.link.worked("advance")
+        self.outlook.promise(queue, self.clock(), moved.next_due_in_ms)
+        self.outlook.hear([queue])
+
+    async def release_strays(self) -> None:
+        """Give back the leases of this life that nobody here knows, left by a claim whose answer was lost."""
+        self.claims.has_failed = False
+        for queue in self.queues:
+            leases = await self.claims.own_leases(queue)
+            if leases is None:
+                self.claims.has_failed = True
+                return
+            strays = [lease for lease in leases if not self.attempts.knows(lease)]
+            if strays:
+                self.attempts.give_back(strays, self.clock(), self.settings.lease_ms)
+                self.herald.tell(StraysReleased(queue=queue, count=len(strays)))
+
+    async def release_strays_within(self, time_ms: int) -> None:
+        """Do that if it can be done in this time; else they are left to expire."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(time_ms / 1_000):
+                await self.release_strays()
+
+    async def _watch_deadlines(self) -> None:
+        tick_ms = max(1, self._margin_ms // 2)
+        while True:
+            wait_ms = self.keeper.watch_in_ms()
+            await asyncio.sleep((wait_ms or tick_ms) / 1_000)
+            self.attempts.endanger(self.keeper.in_danger())
+
+    def _notice(self) -> None:
+        """A slot or a lease was given back, here."""
+        self._attention.set()
+        if self.suspect_held and not self.attempts.has_suspect:
+            self.suspect_held = False
+            self.company.open(self.member)
+        self.company.tell_soloist()
+
+    def _open(self) -> None:
+        """The listener was opened, or could not be: whatever was pushed before may have been missed."""
+        self.outlook.hear_all()
+        self.is_hearing.set()
+        self._attention.set()
+
+    def _hear(self, wake: Wake) -> None:
+        if self.outlook.hear(wake.queues):
+            self._attention.set()
+        if wake.cancels:
+            self.attempts.cancel(wake.cancels)
+
+    def _hear_round(self, news: Round) -> None:
+        if news.error is not None:
+            self.link.failed("renew", news.error)
+        else:
+            self.link.worked("renew")
+        for serial, renewal in news.answers:
+            self.attempts.hear_renewal(serial, renewal)
+        for lane in self.lanes.values():
+            lane.kick()
+
+    def _settled(self, ending: Ending) -> None:
+        settlement, queue = ending.settlement, ending.lease.ref.queue
+        self.attempts.settled(ending)
+        self.sweeper.note_use(queue)
+        if settlement.state.is_terminal:
+            self.follow_ups.ask(queue)
+        elif settlement.state is State.SCHEDULED:
+            self.outlook.promise(queue, self.clock(), settlement.delay_ms)
+            self._attention.set()
+
+    def _swept(self, queue: str, swept: Swept) -> None:
+        self.outlook.promise(queue, self.clock(), swept.next_due_in_ms)
+        if swept.promoted or swept.recovered or swept.followed:
+            self.outlook.hear([queue])
+            self._attention.set()
+
+    def _info(self) -> WorkerInfo:
+        return WorkerInfo(
+            worker=self.settings.name,
+            incarnation=self.incarnation,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            version=_VERSION,
+            queues=self.queues,
+            slots=self.settings.concurrency,
+            running=self.attempts.running,
+        )
+
+
+def _wake(loop: asyncio.AbstractEventLoop, attention: asyncio.Event) -> None:
+    """Set an event of some loop, from any thread; a loop that is closed needs no waking."""
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(attention.set)

@@ -1,0 +1,154 @@
+"""One attempt: decode, run, answer what happened. The only place that catches CancelledError.
+
+Whatever a function raises becomes a value here, BaseException and SystemExit included: it ends its own
+attempt and nothing else. Which cancellation was ours is known from the attempt's flags, set before its
+task is cancelled; one without a flag is of the function's own making, and counts as its failure.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Any
+
+from leasemq.context import running_job
+from leasemq.errors import (
+    ArgumentMismatch,
+    CorruptRecord,
+    Dead,
+    HandlerTimeout,
+    InvalidDelay,
+    ResultTooLarge,
+    RetryAfter,
+    Snooze,
+    UnknownEnvelope,
+)
+from leasemq.protocol.decide import Happened, Hopeless, Interrupted, Raised, Reason, Returned, Snoozed, Unfit
+from leasemq.protocol.failure import describe_exception, encode_error
+from leasemq.protocol.overrides import decode_overrides
+from leasemq.protocol.retry import should_retry
+from leasemq.protocol.times import seconds_to_ms
+from leasemq.worker.attempt import Attempt
+from leasemq.worker.threads import Done, Threads
+
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+async def execute(attempt: Attempt, threads: Threads) -> Happened | None:
+    """Run one attempt; None: its lease is lost, and nothing may be reported for it."""
+    attempt.started = True
+    if attempt.is_told_to_stop:
+        return Interrupted()
+    arguments = _arguments(attempt)
+    if not isinstance(arguments, tuple):
+        return arguments
+    running_job.set(attempt.lease.ref)
+    try:
+        done = await _run(attempt, arguments, threads)
+    except asyncio.CancelledError as error:
+        if attempt.interrupted or attempt.cancel_requested:
+            return None if attempt.lost else Interrupted()
+        return _judged(attempt, error, arguments)
+    except BaseException as error:  # a function of the user's: whatever it raises ends its attempt alone
+        return _judged(attempt, error, arguments)
+    if done.error is not None:
+        return _judged(attempt, done.error, arguments)
+    if attempt.lost:
+        return None
+    if attempt.timed_out:
+        return _judged(attempt, _timeout(attempt), arguments)
+    return _encoded(attempt, done.value)
+
+
+def _arguments(attempt: Attempt) -> Arguments | Happened:
+    """Answer what to call the function with, or why it cannot be called."""
+    lease, routine = attempt.lease, attempt.routine
+    try:
+        if lease.overrides:
+            overrides = decode_overrides(lease.overrides, job=lease.ref.id)
+            attempt.retry = overrides.retry or attempt.retry
+            attempt.timeout_ms = overrides.timeout_ms or attempt.timeout_ms
+        return routine.signature.decode_arguments(lease.payload, job=lease.ref.id)
+    except UnknownEnvelope:
+        return Unfit()
+    except CorruptRecord as error:
+        return Hopeless(error=_told(error), reason=Reason.CORRUPT)
+    except ArgumentMismatch as error:
+        return _raised(attempt, error, _told(error))
+
+
+async def _run(attempt: Attempt, arguments: Arguments, threads: Threads) -> Done:
+    routine = attempt.routine
+    positional, named = arguments
+    if routine.takes_context:
+        positional = (attempt.context(), *positional)
+    if not routine.is_async:
+        return await _run_in_thread(attempt, partial(routine.call, *positional, **named), threads)
+    if attempt.timeout_ms is None:
+        return Done(await routine.call(*positional, **named), None)
+    limit = asyncio.timeout(attempt.timeout_ms / 1_000)
+    try:
+        async with limit:
+            return Done(await routine.call(*positional, **named), None)
+    finally:
+        attempt.timed_out = limit.expired()
+
+
+async def _run_in_thread(attempt: Attempt, call: partial[Any], threads: Threads) -> Done:
+    """Run in a thread. Out of time, the thread is told so and keeps its slot: it cannot be stopped."""
+    timer = None
+    if attempt.timeout_ms is not None:
+        timer = attempt.loop.call_later(attempt.timeout_ms / 1_000, setattr, attempt, "timed_out", True)
+    try:
+        return await threads.start(call)
+    finally:
+        if timer is not None:
+            timer.cancel()
+
+
+def _judged(attempt: Attempt, error: BaseException, arguments: Arguments) -> Happened | None:
+    """Answer what an exception out of the function means."""
+    if attempt.lost:
+        return None
+    if attempt.timed_out:
+        timeout = _timeout(attempt)
+        return _raised(attempt, timeout, _told(timeout), reason=Reason.TIMEOUT)
+    hide = attempt.routine.signature.secret_texts(*arguments)
+    told = _told(error, hide)
+    try:
+        if isinstance(error, Snooze):
+            return Snoozed(delay_ms=seconds_to_ms(error.delay))
+        if isinstance(error, RetryAfter):
+            return Raised(error=told, after_ms=seconds_to_ms(error.delay))
+    except InvalidDelay as refusal:
+        return _raised(attempt, refusal, _told(refusal))
+    if isinstance(error, Dead):
+        return Hopeless(error=told, reason=Reason.DEAD)
+    if attempt.interrupted:
+        return Interrupted()  # it was being cancelled by us, so the error says nothing about the job
+    return _raised(attempt, error, told)
+
+
+def _raised(attempt: Attempt, error: BaseException, told: bytes, *, reason: Reason = Reason.ERROR) -> Raised:
+    retryable = attempt.retry is not None and should_retry(attempt.retry, error)
+    return Raised(error=told, retryable=retryable, reason=reason)
+
+
+def _timeout(attempt: Attempt) -> HandlerTimeout:
+    return HandlerTimeout(
+        f"task {attempt.routine.name} ran longer than its timeout of {(attempt.timeout_ms or 0) / 1_000:g} s"
+    )
+
+
+def _encoded(attempt: Attempt, value: object) -> Happened:
+    routine = attempt.routine
+    try:
+        return Returned(result=routine.signature.encode_result(value, routine.result_limit_bytes))
+    except ResultTooLarge as error:
+        return Hopeless(error=_told(error), reason=Reason.RESULT_TOO_LARGE)
+    except Exception as error:  # a result's own methods run while it is read: they may raise anything
+        return Hopeless(error=_told(error), reason=Reason.RESULT_NOT_SERIALIZABLE)
+
+
+def _told(error: BaseException, hide: tuple[str, ...] = ()) -> bytes:
+    return encode_error(describe_exception(error, hide))

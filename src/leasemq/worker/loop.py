@@ -1,0 +1,189 @@
+"""Read this first: how a worker claims, runs and settles, and in which order it shuts down.
+
+    claim ──> Attempts.start ──> execute ──> decide ──> Lane (group commit) ──> settled
+      ^                                                                            │
+      └── a slot is free · a push · a due time · `idle_ms`     the Keeper renews meanwhile
+
+Beside the claiming loop run the crew's chores: a lane per queue, the listener, the watch over deadlines,
+the sweep, the follow-ups, the registry. One TaskGroup supervises them all. Each is patient with an outage
+for ever; an error that none of them expects is a bug, and ends the run with that error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping
+
+from leasemq.backend import Backend
+from leasemq.clock import Clock, boot_ms
+from leasemq.events import Draining, Herald, Observer, WorkerStarted, WorkerStopped
+from leasemq.worker.company import THIS_PROCESS, Company, Entry
+from leasemq.worker.crew import Crew
+from leasemq.worker.keeper import Drive, in_thread
+from leasemq.worker.registry import retire
+from leasemq.worker.routine import Routine, by_name
+from leasemq.worker.settings import WorkerSettings
+from leasemq.worker.suspects import make_way
+
+STOPPED, HURRIED, CRASHED = 0, 1, 70  # exit codes; 70: a bug, told as the error that it is
+REACT_MS, FLUSH_MS = 500, 400  # after the drain: for functions to end, then for their releases
+HURRY_REACT_MS, HURRY_FLUSH_MS = 200, 250  # the same after a second stop
+
+
+class Worker:
+    """Runs jobs of some queues in this process's loop, until it is stopped.
+
+    Args:
+        routines: What it can run, by task name.
+        observer: Hears what happens; None: the log does.
+        random: Dice and ids; None: a stream of its own, seeded by the system.
+        keeper: Who drives the renewals: a thread, or a task for loops in virtual time.
+        clock: Never steps and counts suspension.
+        company: The workers of this process; a test that imitates several processes makes one for each.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        routines: Mapping[str, Routine],
+        settings: WorkerSettings | None = None,
+        *,
+        observer: Observer | None = None,
+        random: random.Random | None = None,
+        keeper: Drive = in_thread,
+        clock: Clock = boot_ms,
+        company: Company = THIS_PROCESS,
+    ) -> None:
+        self.settings = settings or WorkerSettings()
+        self._backend = backend
+        self._routines = by_name(routines)
+        self._observer = observer
+        self._random = random
+        self._drive = keeper
+        self._clock = clock
+        self._company = company
+        self._stopping = asyncio.Event()
+        self._hurry = asyncio.Event()
+        self._on_hurry: Callable[[], None] = lambda: None
+
+    def stop(self) -> None:
+        """First call: drain. Second: release what runs within half a second, and exit non-zero.
+
+        To be called in the worker's loop (a signal handler of the loop is), before `run` or during it.
+        """
+        if self._stopping.is_set():
+            self._hurry.set()
+            self._on_hurry()
+        self._stopping.set()
+
+    async def run(self) -> int:
+        """Work until stopped; answers the exit code: 0, or 1 if it was hurried or left leases behind.
+
+        Cancelling it releases what runs, within a second.
+        """
+        crew = Crew(
+            self._backend,
+            self._routines,
+            self.settings,
+            Herald(self._observer),
+            self._clock,
+            self._random,
+            self._company,
+            self._stopping,
+        )
+        crew.herald.tell(
+            WorkerStarted(
+                worker=self.settings.name,
+                incarnation=crew.incarnation,
+                queues=crew.queues,
+                slots=self.settings.concurrency,
+            )
+        )
+        self._on_hurry = crew.attempts.nudge
+        self._company.join(crew.member)
+        code = CRASHED
+        try:
+            async with asyncio.TaskGroup() as group:
+                chores = [group.create_task(chore) for chore in crew.chores()]
+                keeping = group.create_task(self._drive(crew.keeper))
+                claiming = group.create_task(self._claim_until_stopped(crew))
+                claiming.add_done_callback(lambda _: crew.attempts.nudge())
+                try:
+                    await self._stopping.wait()
+                    await self._drain(crew, claiming)
+                finally:  # also when this run is cancelled, or a chore met a bug
+                    claiming.cancel()
+                    await self._hand_back(crew)
+                    for chore in chores:
+                        chore.cancel()
+                    crew.keeper.stop()
+                    await asyncio.wait({keeping}, timeout=HURRY_REACT_MS / 1_000)
+                    keeping.cancel()
+            code = HURRIED if self._hurry.is_set() or crew.attempts.held else STOPPED
+        finally:
+            crew.attempts.close()
+            self._company.quit(crew.member)
+            await retire(self._backend, crew.incarnation)
+            crew.herald.tell(
+                WorkerStopped(worker=self.settings.name, exit_code=code, unsettled=crew.attempts.held)
+            )
+        return code
+
+    async def _claim_until_stopped(self, crew: Crew) -> None:
+        """Claim into free slots: one claim for all of them, from the queue whose turn it is."""
+        await crew.is_hearing.wait()  # what is pushed during the first claim must not be lost
+        while not self._stopping.is_set():
+            crew.attempts.raise_bug()
+            for due in crew.outlook.due(self._clock()):
+                await crew.advance(due)
+            if crew.suspect_queue is not None and (suspect := await make_way(crew)) is not None:
+                await self._claim(crew, suspect, crew.attempts.room)
+            room = crew.room
+            queue = crew.outlook.next(self._clock()) if room else None
+            if queue is None:
+                await crew.attention(crew.outlook.wait_ms(self._clock(), has_room=room > 0))
+            else:
+                await self._claim(crew, queue, room)
+
+    async def _claim(self, crew: Crew, queue: str, limit: int) -> None:
+        """Ask one queue, and start what it gives; a suspect only if this process holds nothing at all."""
+        entry = crew.company.enter(crew.member)
+        if entry is Entry.CLOSED:
+            return
+        crew.outlook.begin_asking(queue, self._clock())
+        answered = await crew.claims.claim(queue, limit, takes_suspect=entry is Entry.ALONE)
+        if answered is not None:
+            crew.take(queue, answered)  # starts what came, unless it came after a stop, or far too late
+        crew.company.leave(crew.member, stays_alone=crew.suspect_held or crew.suspect_queue is not None)
+        if crew.claims.has_failed:
+            await crew.release_strays()
+
+    async def _drain(self, crew: Crew, claiming: asyncio.Task[None]) -> None:
+        """Claim no more; let what runs finish and its settlements be answered, within the drain time."""
+        crew.herald.tell(
+            Draining(
+                worker=self.settings.name, running=crew.attempts.running, drain_ms=self.settings.drain_ms
+            )
+        )
+        if not crew.claims.is_asking:
+            claiming.cancel()
+
+        def is_drained() -> bool:
+            return self._hurry.is_set() or (claiming.done() and crew.attempts.held == 0)
+
+        await crew.attempts.within(self.settings.drain_ms, is_drained)
+
+    async def _hand_back(self, crew: Crew) -> None:
+        """End what still runs and release it. What does not end is left behind; its job is released too."""
+        is_hurried = self._hurry.is_set()
+        crew.attempts.interrupt_all()
+        if crew.claims.is_asking:  # leases may have come that nobody here has heard of
+            await crew.release_strays_within(HURRY_REACT_MS)
+        await crew.attempts.within(
+            HURRY_REACT_MS if is_hurried else REACT_MS, lambda: crew.attempts.running == 0
+        )
+        crew.attempts.abandon_all()
+        await crew.attempts.within(
+            HURRY_FLUSH_MS if is_hurried else FLUSH_MS, lambda: crew.attempts.held == 0
+        )

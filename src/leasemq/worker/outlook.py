@@ -1,0 +1,85 @@
+"""What a worker knows of its queues: which may hold jobs, and when the next one is due."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from leasemq.protocol.turns import after_taking, next_queue, turns_of
+
+
+@dataclass(slots=True)
+class _View:
+    """One queue as it was last heard of. Owned by Outlook."""
+
+    is_ready: bool = True  # it may hold a job that can be claimed
+    asked_ms: int = 0
+    due_ms: int | None = None  # when a scheduled job is due
+
+
+class Outlook:
+    """Which queue to ask next, and when, on the worker's clock. Owner: one worker, in its loop."""
+
+    def __init__(self, queues: Collection[str] | Mapping[str, int], idle_ms: int, now_ms: int) -> None:
+        self._turns = turns_of(queues)
+        self._idle_ms = idle_ms
+        self._views = {queue: _View(asked_ms=now_ms) for queue in queues}
+
+    def hear(self, queues: Iterable[str]) -> bool:
+        """Jobs may be waiting there now. Answers whether one of the queues is this worker's."""
+        heard = [self._views[queue] for queue in queues if queue in self._views]
+        for view in heard:
+            view.is_ready = True
+        return bool(heard)
+
+    def hear_all(self) -> None:
+        """Pushes may have been lost: ask everywhere again."""
+        self.hear(self._views)
+
+    def promise(self, queue: str, now_ms: int, due_in_ms: int | None) -> None:
+        """A job of this queue is due then."""
+        view = self._views.get(queue)
+        if view is not None and due_in_ms is not None:
+            due_ms = now_ms + due_in_ms
+            view.due_ms = due_ms if view.due_ms is None else min(view.due_ms, due_ms)
+
+    def due(self, now_ms: int) -> list[str]:
+        """Answer the queues with a job due by now, and expect none there until promised again."""
+        found = [
+            queue for queue, view in self._views.items() if view.due_ms is not None and view.due_ms <= now_ms
+        ]
+        for queue in found:
+            self._views[queue].due_ms = None
+        return found
+
+    def next(self, now_ms: int) -> str | None:
+        """Answer the queue whose turn it is, among those that may hold jobs or were not asked for long."""
+        return next_queue(self._turns, self._ready(now_ms))
+
+    def begin_asking(self, queue: str, now_ms: int) -> None:
+        """Note that a claim is sent. What is heard from here on counts anew, however the answer turns out."""
+        view = self._views[queue]
+        view.is_ready = False
+        view.asked_ms = now_ms
+
+    def took(self, queue: str, taken: int, now_ms: int, *, is_more_likely: bool) -> None:
+        """Note a claim's answer."""
+        view = self._views[queue]
+        if taken:
+            self._turns = after_taking(self._turns, {*self._ready(now_ms), queue}, queue, taken)
+        if is_more_likely:
+            view.is_ready = True
+
+    def wait_ms(self, now_ms: int, *, has_room: bool) -> int:
+        """Answer how long nothing needs to be asked, if nothing is heard."""
+        times = [view.due_ms for view in self._views.values() if view.due_ms is not None]
+        if has_room:
+            times += [view.asked_ms + self._idle_ms for view in self._views.values()]
+        return max(0, min(times, default=now_ms + self._idle_ms) - now_ms)
+
+    def _ready(self, now_ms: int) -> set[str]:
+        return {
+            queue
+            for queue, view in self._views.items()
+            if view.is_ready or view.asked_ms + self._idle_ms <= now_ms
+        }

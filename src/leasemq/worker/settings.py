@@ -1,0 +1,110 @@
+"""A worker's settings: validated as one, refused before anything starts, naming the field and the value."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from leasemq.errors import InvalidSetting
+from leasemq.protocol.names import check_queue
+from leasemq.protocol.times import MAX_DURATION_MS
+from leasemq.protocol.turns import MAX_WEIGHT
+from leasemq.worker.routine import Routine
+
+LEASE_MS = 30_000
+DRAIN_MS = 30_000
+LONGEST_IDLE_MS = 15_000
+ANNOUNCE_MS = 25_000
+ANNOUNCE_TTL_MS = 30_000
+
+
+def _default_name() -> str:
+    return f"{socket.gethostname()}-{os.getpid()}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSettings:
+    """How one worker runs. Raises: InvalidSetting, InvalidQueueName."""
+
+    queues: tuple[str, ...] | Mapping[str, int] = ("default",)  # listed order, or weights
+    concurrency: int = 10
+    lease_ms: int = LEASE_MS
+    heartbeat_ms: int | None = None  # a third of the lease
+    drain_ms: int = DRAIN_MS
+    sweep: bool = True
+    sweep_batch: int = 100
+    sweep_every_ms: int | None = None  # a quarter of the lease below 30 s, else half of it up to 15 s
+    idle_ms: int | None = None  # the longest sleep: 15 s, and half the shortest lease
+    settle_batch: int = 500
+    settle_batch_bytes: int = 4 * 1024 * 1024
+    name: str = field(default_factory=_default_name)
+
+    def __post_init__(self) -> None:
+        _check_queues(self.queues)
+        _check_whole("concurrency", self.concurrency, 1, 1_000)
+        _check_whole("lease_ms", self.lease_ms, 10, MAX_DURATION_MS)
+        _check_whole("drain_ms", self.drain_ms, 0, MAX_DURATION_MS)
+        _check_whole("sweep_batch", self.sweep_batch, 1, 1_000)
+        _check_whole("settle_batch", self.settle_batch, 1, 10_000)
+        _check_whole("settle_batch_bytes", self.settle_batch_bytes, 1, 1 << 30)
+        for name in ("heartbeat_ms", "sweep_every_ms", "idle_ms"):
+            if getattr(self, name) is not None:
+                _check_whole(name, getattr(self, name), 1, MAX_DURATION_MS)
+        if self.heartbeat_ms is not None and self.heartbeat_ms >= self.lease_ms:
+            raise InvalidSetting(
+                f"heartbeat_ms={self.heartbeat_ms} must be shorter than lease_ms={self.lease_ms}; "
+                "a third of it leaves room for two lost renewals"
+            )
+        _check_name(self.name)
+
+    def heartbeat_for(self, lease_ms: int) -> int:
+        """Answer how often a lease of this length is renewed."""
+        third_ms = max(1, lease_ms // 3)
+        if self.heartbeat_ms is None:
+            return third_ms
+        return self.heartbeat_ms if lease_ms == self.lease_ms else min(self.heartbeat_ms, third_ms)
+
+    def sweep_for(self, routines: Iterable[Routine]) -> int:
+        """Answer how often the worker looks for leases that ended."""
+        if self.sweep_every_ms is not None:
+            return self.sweep_every_ms
+        lease_ms = self._shortest_lease(routines)
+        if lease_ms < LEASE_MS:
+            return max(1, lease_ms // 4)
+        return min(lease_ms // 2, LONGEST_IDLE_MS)
+
+    def idle_for(self, routines: Iterable[Routine]) -> int:
+        """Answer the longest time for which a worker with nothing to do asks for nothing."""
+        longest_ms = min(LONGEST_IDLE_MS, max(1, self._shortest_lease(routines) // 2))
+        return longest_ms if self.idle_ms is None else min(self.idle_ms, longest_ms)
+
+    def _shortest_lease(self, routines: Iterable[Routine]) -> int:
+        leases = (one.lease_ms for one in routines if one.lease_ms is not None)
+        return min([self.lease_ms, *leases])
+
+
+def _check_queues(queues: object) -> None:
+    if isinstance(queues, Mapping):
+        for name, weight in queues.items():
+            _check_whole(f"queues[{name!r}]", weight, 1, MAX_WEIGHT)
+    elif not isinstance(queues, tuple):
+        raise InvalidSetting(f"queues={queues!r} is neither a tuple of names nor a mapping to weights")
+    names = tuple(queues)
+    if not names:
+        raise InvalidSetting("queues is empty; name at least one queue")
+    if len(set(names)) != len(names):
+        raise InvalidSetting(f"queues={queues!r} names a queue twice; name each once")
+    for name in names:
+        check_queue(name)
+
+
+def _check_name(name: object) -> None:
+    if not isinstance(name, str) or not name:
+        raise InvalidSetting(f"name={name!r} is not a text; give the worker a name, or leave it out")
+
+
+def _check_whole(name: str, value: object, least: int, most: int) -> None:
+    if type(value) is not int or not least <= value <= most:
+        raise InvalidSetting(f"{name}={value!r} is not a whole number from {least:,} to {most:,}")

@@ -1,0 +1,124 @@
+"""From public words to a running worker: options, routines, signals, event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from leasemq.backend import Backend
+from leasemq.client.loop_thread import has_running_loop
+from leasemq.errors import InvalidSetting, Refused, SyncInsideLoop
+from leasemq.protocol.times import positive_seconds_to_ms, seconds_to_ms
+from leasemq.settings import DEFAULT_QUEUE, Seconds, Settings
+from leasemq.task import Task
+
+if TYPE_CHECKING:
+    from leasemq.events import Observer
+    from leasemq.worker import Worker
+
+
+class WorkerOptions(TypedDict, total=False):
+    """What `app.worker(...)` takes; the settings say what is left out. Times are seconds or timedelta."""
+
+    queues: Sequence[str] | Mapping[str, int]  # listed order, or weights
+    concurrency: int
+    lease: Seconds
+    heartbeat: Seconds
+    drain: Seconds
+    name: str
+    sweep: bool  # whether it recovers what others let fall; True
+    sweep_every: Seconds
+    observer: Observer
+
+
+MakeWorker = Callable[[Backend], "Worker"]
+
+
+def worker_maker(tasks: Sequence[Task[Any, Any]], settings: Settings, options: WorkerOptions) -> MakeWorker:
+    """Answer what makes the worker once the backend is open; all else is checked now.
+
+    Raises: InvalidSetting, InvalidQueueName, InvalidDelay, UnnamedTask, TypeError.
+    """
+    from leasemq.worker import Worker
+    from leasemq.worker.settings import WorkerSettings
+
+    if unknown := options.keys() - WorkerOptions.__annotations__.keys():
+        allowed = ", ".join(WorkerOptions.__annotations__)
+        raise TypeError(f"worker() got an unexpected keyword argument {min(unknown)!r}; it takes {allowed}")
+    chosen: dict[str, Any] = {
+        "queues": _queues(options.get("queues"), tasks, settings),
+        "concurrency": options.get("concurrency", settings.concurrency),
+        "lease_ms": settings.lease_ms,
+        "drain_ms": settings.drain_ms,
+        "sweep": options.get("sweep", True),
+    }
+    if "lease" in options:
+        chosen["lease_ms"] = positive_seconds_to_ms(options["lease"], "lease")
+    if "heartbeat" in options:
+        chosen["heartbeat_ms"] = positive_seconds_to_ms(options["heartbeat"], "heartbeat")
+    if "drain" in options:
+        chosen["drain_ms"] = seconds_to_ms(options["drain"], "drain")
+    if "sweep_every" in options:
+        chosen["sweep_every_ms"] = positive_seconds_to_ms(options["sweep_every"], "sweep_every")
+    if "name" in options:
+        chosen["name"] = options["name"]
+    checked = WorkerSettings(**chosen)
+    routines = {task.name: task.routine() for task in tasks}
+    return lambda backend: Worker(backend, routines, checked, observer=options.get("observer"))
+
+
+@contextmanager
+def stopped_by_signals(worker: Worker) -> Iterator[None]:
+    """Let SIGTERM and SIGINT stop the worker: the first drains, a second gives back what runs."""
+    loop = asyncio.get_running_loop()
+    wired = (signal.SIGTERM, signal.SIGINT)
+    for one in wired:
+        loop.add_signal_handler(one, worker.stop)
+    try:
+        yield
+    finally:
+        for one in wired:
+            loop.remove_signal_handler(one)
+
+
+def run_until_signalled(serve: Callable[[], Coroutine[Any, Any, int]]) -> int:
+    """Run the coroutine in an event loop of its own, uvloop's where it is installed.
+
+    Raises: SyncInsideLoop; Refused outside the main thread, where no signal can be handled.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        raise Refused(
+            "run_worker() handles signals, which only the main thread can; elsewhere run "
+            "`async with app: await app.worker().run()` in an event loop of your own"
+        )
+    if has_running_loop():
+        raise SyncInsideLoop("run_worker() inside a running loop would block it; await app.worker().run()")
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(serve())
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    if find_spec("uvloop") is None:
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = import_module("uvloop").new_event_loop
+    return factory
+
+
+def _queues(
+    given: Sequence[str] | Mapping[str, int] | None, tasks: Sequence[Task[Any, Any]], settings: Settings
+) -> tuple[str, ...] | dict[str, int]:
+    """Answer the queues to claim from: those given, those of the settings, or those of the tasks."""
+    if isinstance(given, Mapping):
+        return dict(given)
+    if isinstance(given, str):
+        raise InvalidSetting(f"queues={given!r} is a text; say queues=[{given!r}]")
+    named = given if given is not None else settings.queues
+    if named is not None:
+        return tuple(named)
+    return tuple(dict.fromkeys(task.policy.queue for task in tasks)) or (DEFAULT_QUEUE,)

@@ -1,0 +1,168 @@
+"""One app in several event loops, threads and turns: each has a connection of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leasemq import App
+from leasemq.backends.memory import MemoryBackend
+from leasemq.backends.sqlite import SqliteBackend
+from leasemq.client.connection import Connections, Source
+from leasemq.errors import BackendUnavailable, InvalidSetting, Refused, SyncInsideLoop
+from leasemq.protocol.insight import Capabilities
+
+
+class CountedBackend(MemoryBackend):
+    """Counts what is done to it, and cannot be prepared while it is told so. Owner: the test."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.prepared = 0
+        self.closed = 0
+        self.is_down = False
+
+    async def prepare(self) -> Capabilities:
+        self.prepared += 1
+        await asyncio.sleep(0)
+        if self.is_down:
+            raise BackendUnavailable("nobody answers")
+        return await super().prepare()
+
+    async def close(self) -> None:
+        self.closed += 1
+
+
+def connections(backend: CountedBackend) -> Connections:
+    return Connections(lambda: Source(open=lambda: backend, is_shared=True))
+
+
+async def test_many_first_uses_at_once_open_once() -> None:
+    backend = CountedBackend()
+    opened = connections(backend)
+    found = await asyncio.gather(*(opened.here() for _ in range(20)))
+    assert backend.prepared == 1
+    assert all(one is found[0] for one in found)
+
+
+async def test_a_backend_that_cannot_be_prepared_is_closed_and_tried_again_with_the_next_use() -> None:
+    backend = CountedBackend()
+    opened = connections(backend)
+    backend.is_down = True
+    for _ in range(2):
+        with pytest.raises(BackendUnavailable):
+            await opened.enter()
+    assert (backend.prepared, backend.closed) == (2, 2)
+    backend.is_down = False
+    await opened.enter()
+    await opened.leave()
+    assert (backend.prepared, backend.closed) == (3, 3)
+    assert opened.open_here() is None
+
+
+async def test_the_last_to_leave_closes() -> None:
+    backend = CountedBackend()
+    opened = connections(backend)
+    await opened.enter()
+    await opened.enter()
+    await opened.leave()
+    assert backend.closed == 0
+    await opened.leave()
+    await opened.leave()
+    assert backend.closed == 1
+
+
+def test_each_event_loop_has_a_connection_of_its_own_on_one_store(tmp_path: Path) -> None:
+    app = App(f"sqlite:///{tmp_path}/jobs.db?sync=normal")
+
+    @app.task(name="t")
+    async def t(n: int) -> None: ...
+
+    async def produce() -> None:
+        async with app:
+            for n in range(20):
+                await t.enqueue(n)
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda _: asyncio.run(produce()), range(4)))
+    assert asyncio.run(counted(app)) == 80
+
+
+def test_memory_is_one_store_for_all_loops_even_if_they_open_at_once() -> None:
+    app = App("memory://")
+
+    @app.task(name="t")
+    async def t(n: int) -> None: ...
+
+    barrier = threading.Barrier(4)
+
+    async def produce() -> None:
+        barrier.wait(10)
+        async with app:
+            for n in range(20):
+                await t.enqueue(n)
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda _: asyncio.run(produce()), range(4)))
+    assert asyncio.run(counted(app)) == 80
+
+
+async def counted(app: App) -> int:
+    async with app:
+        return (await app.queue().counts()).accepted
+
+
+async def test_an_app_on_a_given_backend_may_be_opened_again(tmp_path: Path) -> None:
+    app = App(SqliteBackend(tmp_path / "jobs.db", sync="normal"))
+    task: Any = app.task(name="t")(lambda: None)
+    for expected in (1, 2):
+        async with app:
+            await task.enqueue()
+            assert (await app.queue().counts()).accepted == expected
+
+
+async def test_a_namespace_keeps_apps_apart_in_one_file(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/jobs.db?sync=normal"
+    first, second = App(url, namespace="a"), App(url, namespace="b")
+    task: Any = first.task(name="t")(lambda: None)
+    async with first, second:
+        await task.enqueue()
+        assert (await first.queue().counts()).accepted == 1
+        assert (await second.queue().counts()).accepted == 0
+
+
+async def test_run_worker_is_for_the_main_thread_and_outside_of_a_loop() -> None:
+    app = App("memory://")
+    with pytest.raises(SyncInsideLoop, match=r"app\.worker\(\)\.run\(\)"):
+        app.run_worker()
+    with pytest.raises(Refused, match="main thread"):
+        await asyncio.to_thread(app.run_worker)
+    with pytest.raises(InvalidSetting, match="concurrency"):
+        await asyncio.to_thread(app.run_worker, concurrency=0)
+
+
+async def test_an_app_that_nobody_closes_is_closed_by_the_end_of_its_loop(tmp_path: Path) -> None:
+    backend = CountedBackend()
+
+    async def use() -> None:
+        app = App(backend)
+        task: Any = app.task(name="t")(lambda: None)
+        await task.enqueue()
+
+    await asyncio.to_thread(asyncio.run, use())
+    assert backend.closed == 1
+
+
+def test_loops_that_come_and_go_leave_no_thread_behind(tmp_path: Path) -> None:
+    app = App(f"sqlite:///{tmp_path}/jobs.db?sync=normal")
+    task: Any = app.task(name="t")(lambda: None)
+    before = threading.active_count()
+    for _ in range(5):
+        asyncio.run(task.enqueue())
+    assert threading.active_count() == before
+    assert asyncio.run(counted(app)) == 5

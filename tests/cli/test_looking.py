@@ -1,0 +1,249 @@
+"""Commands that look, on a SQLite store that another part of the program filled."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leasemq import App
+from leasemq.protocol.decide import Reason
+from leasemq.protocol.envelope import encode_plain
+from leasemq.protocol.model import Note, NoteKind
+from tests.app.holder import Holder
+from tests.cli.conftest import Command
+
+AT = "--app=myapp:app"
+
+
+@pytest.fixture
+def filled(app: App, folder: Path) -> App:
+    """Jobs in every state that a list should tell apart, made with the folder's own app."""
+    sys.path.insert(0, str(folder))
+    from importlib import import_module
+
+    own: App = import_module("myapp").app
+    send = own.tasks["send"]
+    holder = Holder(own)
+
+    async def fill() -> None:
+        async with own:
+            await send.options(id="done").enqueue("ada", "hunter2")
+            await send.options(id="broken").enqueue("nobody")
+            done, broken = await holder.claim("mail", limit=2)
+            await holder.returns(done, send, "sent to ada")
+            await holder.gives_up(broken, ValueError("no such address"), Reason.DEAD)
+            await send.options(id="later", delay=3_600).enqueue("bob")
+            await send.options(id="waits").enqueue("eve")
+            await own.tasks["add"].options(id="sum").enqueue(1, 2)
+            (running,) = await holder.claim("default")
+            stale = Note(job_id="sum", fence=running.fence, kind=NoteKind.PROGRESS, value=progress(1))
+            backend = (await own._connections.here()).backend
+            await backend.note("default", [stale])
+            await holder.returns(running, own.tasks["add"], 3)
+            await backend.note("default", [stale])
+
+    import asyncio
+
+    asyncio.run(fill())
+    return own
+
+
+def progress(current: int) -> bytes:
+    return encode_plain({"current": current, "total": 3, "message": None}, what="progress")
+
+
+@pytest.mark.promise("P-43", "A-45", "A-35")
+def test_queues_are_listed_with_their_counts(filled: App, leasemq: Command) -> None:
+    answer = leasemq("queues", AT, "--json")
+    by_name = {row["queue"]: row for row in json.loads(answer.out)["queues"]}
+    assert answer.code == 0
+    mail = by_name["mail"]
+    assert (mail["waiting"], mail["scheduled"], mail["completed"], mail["failed"]) == (1, 1, 1, 1)
+    assert (mail["accepted"], mail["removed"], mail["paused"]) == (4, 0, False)
+    assert by_name["default"]["completed"] == 1
+    lines = leasemq("queues", AT).out.splitlines()
+    assert lines[0].split("\t")[:3] == ["queue", "sched", "wait"]
+    assert [line.split("\t")[0] for line in lines[1:]] == ["default", "mail"]
+
+
+@pytest.mark.promise("A-45")
+def test_jobs_are_listed_newest_first_by_queue_state_task_and_id(filled: App, leasemq: Command) -> None:
+    def ids(*arguments: str) -> list[str]:
+        answer = leasemq("jobs", AT, "--json", *arguments)
+        assert answer.code == 0, answer.err
+        return [job["id"] for job in json.loads(answer.out)["jobs"]]
+
+    assert ids() == ["sum", "waits", "later", "broken", "done"]
+    assert ids("mail", "--state", "failed", "--state", "completed") == ["broken", "done"]
+    assert ids("--task", "add") == ["sum"]
+    assert ids("mail", "--id", "lat") == ["later"]
+    assert ids("--limit", "2") == ["sum", "waits"]
+    assert ids("unknown") == []
+
+
+@pytest.mark.promise("A-45")
+def test_a_list_goes_on_where_the_last_page_ended(filled: App, leasemq: Command) -> None:
+    first = json.loads(leasemq("jobs", "mail", AT, "--json", "--limit", "3").out)
+    rest = json.loads(leasemq("jobs", "mail", AT, "--json", "--cursor", first["cursor"]).out)
+    assert [job["id"] for job in first["jobs"] + rest["jobs"]] == ["waits", "later", "broken", "done"]
+    assert rest["cursor"] is None
+    assert f"--cursor {first['cursor']}" in leasemq("jobs", "mail", AT, "--limit", "3").err
+    answer = leasemq("jobs", AT, "--cursor", first["cursor"])
+    assert (answer.code, "name it" in answer.err) == (2, True)
+
+
+@pytest.mark.promise("A-45", "P-64")
+def test_a_job_is_shown_with_its_counters_history_and_refused_writes(filled: App, leasemq: Command) -> None:
+    answer = leasemq("job", "default/sum", AT, "--json")
+    job = json.loads(answer.out)
+    assert answer.code == 0
+    assert {
+        "id",
+        "queue",
+        "state",
+        "result",
+        "attempts",
+        "failures",
+        "stalls",
+        "refused",
+        "history",
+    } <= job.keys()
+    assert (job["id"], job["queue"], job["state"], job["result"]) == ("sum", "default", "completed", 3)
+    assert (job["attempts"], job["failures"], job["stalls"]) == (1, 0, 0)
+    assert [(one["number"], one["outcome"], one["worker"]) for one in job["history"]] == [
+        (1, "completed", "test")
+    ]
+    assert [(one["write"], one["answer"]) for one in job["refused"]] == [("progress", "lost")]
+    assert job["progress"]["current"] == 1
+    plain = leasemq("job", "sum", AT).out
+    for part in ("history", "refused", "progress\tlost", "result"):
+        assert part in plain
+
+
+@pytest.mark.promise("P-102")
+def test_a_secret_is_masked_wherever_a_job_is_shown(filled: App, leasemq: Command) -> None:
+    for arguments in (["job", "done"], ["job", "done", "--json"], ["jobs"], ["jobs", "--json"]):
+        printed = leasemq(*arguments, AT)
+        assert "hunter2" not in printed.out + printed.err
+    assert json.loads(leasemq("job", "done", AT, "--json").out)["arguments"]["kwargs"] == {
+        "to": "ada",
+        "password": "***",
+    }
+
+
+def test_a_failed_job_shows_the_traceback(filled: App, leasemq: Command) -> None:
+    error = json.loads(leasemq("job", "broken", AT, "--json").out)["error"]
+    assert (error["type"], error["message"]) == ("ValueError", "no such address")
+    assert "ValueError: no such address" in leasemq("job", "broken", AT).out
+
+
+@pytest.mark.promise("A-45", "A-23")
+def test_dead_letters_are_listed_and_replayed(filled: App, leasemq: Command) -> None:
+    assert [job["id"] for job in json.loads(leasemq("dead", AT, "--json").out)["jobs"]] == ["broken"]
+    assert "broken" in leasemq("dead", AT, "--queue", "mail", "--task", "send").out
+    assert json.loads(leasemq("dead", AT, "--queue", "default", "--json").out)["jobs"] == []
+    answer = leasemq("dead", "replay", "mail/broken", AT)
+    assert (answer.code, answer.out) == (0, "mail/broken: replayed\n")
+    assert json.loads(leasemq("job", "broken", AT, "--json").out)["state"] == "waiting"
+
+
+@pytest.mark.promise("A-45")
+def test_what_is_not_found_ends_with_1_and_one_line(filled: App, leasemq: Command) -> None:
+    for arguments in (
+        ["job", "nope"],
+        ["job", "nope/done"],
+        ["job", "done", "--queue", "default"],
+        ["cancel", "nope"],
+        ["replay", "nope"],
+        ["dead", "replay", "nope"],
+        ["remove", "nope"],
+        ["promote", "nope"],
+    ):
+        answer = leasemq(*arguments, AT)
+        assert (answer.code, answer.out) == (1, ""), arguments
+        assert answer.err.startswith("error: no job ")
+        assert answer.err.count("\n") == 1
+
+
+@pytest.mark.promise("P-42", "A-50")
+@pytest.mark.parametrize(
+    "name", ["a/b", "三日本", "x\u202ey", "with space", "-dash", "e" * 255, "back\\slash"]
+)
+def test_an_odd_name_is_found_and_shown_escaped(app: App, leasemq: Command, name: str) -> None:
+    app.tasks["send"].options(id=name, queue=name).enqueue_sync("ada")
+    answer = leasemq("job", AT, "--json", "--", f"{name}/{name}")
+    assert answer.code == 0, answer.err
+    assert json.loads(answer.out)["id"] == name
+    assert leasemq("job", AT, "--", name).code == 0
+    listed = leasemq("jobs", AT).out
+    assert "\u202e" not in listed
+    assert len(listed.splitlines()) == 2
+    assert json.loads(leasemq("queues", AT, "--json").out)["queues"][0]["queue"] == name
+
+
+def test_an_id_in_two_queues_has_to_be_made_clear(app: App, leasemq: Command) -> None:
+    for queue in ("a", "b"):
+        app.tasks["send"].options(id="x", queue=queue).enqueue_sync("ada")
+    answer = leasemq("job", "x", AT)
+    assert answer.code == 2
+    assert "a, b" in answer.err
+    assert json.loads(leasemq("job", "x", "--queue", "b", AT, "--json").out)["queue"] == "b"
+    assert json.loads(leasemq("job", "a/x", AT, "--json").out)["queue"] == "a"
+
+
+@pytest.mark.promise("P-102", "A-41")
+def test_config_shows_each_setting_with_its_source_and_no_password(
+    leasemq: Command, monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    (folder / "pyproject.toml").write_text("[tool.leasemq]\nconcurrency = 5\nqueues = ['mail', 'sms']\n")
+    monkeypatch.setenv("LEASEMQ_URL", "postgresql://me:hunter2@host/db")
+    monkeypatch.setenv("LEASEMQ_LEASE", "12.5")
+    answer = leasemq("config", "--json")
+    found: dict[str, dict[str, Any]] = {one["name"]: one for one in json.loads(answer.out)["settings"]}
+    assert found["url"]["value"] == "postgresql://me:***@host/db"
+    assert (found["url"]["source"], found["lease"]["value"]) == ("LEASEMQ_URL", 12.5)
+    assert (found["queues"]["value"], found["concurrency"]["value"]) == (["mail", "sms"], 5)
+    assert found["concurrency"]["source"].endswith("pyproject.toml")
+    assert found["drain"]["source"] == "default"
+    assert "hunter2" not in leasemq("config").out
+    assert "mail, sms" in leasemq("config").out
+
+
+def test_the_settings_name_the_backend_where_no_option_does(
+    app: App, leasemq: Command, monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    app.tasks["send"].options(id="x").enqueue_sync("ada")
+    (folder / "pyproject.toml").write_text("[tool.leasemq]\napp = 'myapp:app'\n")
+    assert leasemq("job", "x").code == 0
+    monkeypatch.setenv("LEASEMQ_URL", "sqlite:///jobs.db")
+    assert leasemq("job", "x").code == 0
+    monkeypatch.setenv("LEASEMQ_URL", "sqlite:///other.db")
+    assert leasemq("job", "x").code == 1
+    assert leasemq("job", "x", "--url", "sqlite:///jobs.db").code == 0
+
+
+@pytest.mark.promise("P-07", "P-84")
+def test_doctor_says_what_the_backend_is_and_workers_lists_nobody(filled: App, leasemq: Command) -> None:
+    found = json.loads(leasemq("doctor", AT, "--json").out)
+    assert (found["backend"], found["durability"], found["dead_letters"]) == ("sqlite", "D1", 1)
+    assert (found["queues"], found["paused"], found["workers"]) == (2, [], 0)
+    assert "durability\tD1" in leasemq("doctor", AT).out
+    assert json.loads(leasemq("workers", AT, "--json").out) == {"workers": []}
+    assert leasemq("workers", AT).out.startswith("worker\thost")
+
+
+@pytest.mark.promise("P-99")
+def test_what_cannot_be_read_is_shown_as_such(app: App, leasemq: Command, folder: Path) -> None:
+    from leasemq.cli.shaping import job_plain
+
+    job = app.tasks["send"].options(id="x").enqueue_sync("ada")
+    from dataclasses import replace
+
+    damaged = replace(job.record_sync(), payload=b"{", error=b"?", overrides=b"{}")
+    plain = job_plain(damaged)
+    for part in ("arguments", "error", "overrides"):
+        assert plain[part].startswith("<the stored ")

@@ -1,0 +1,80 @@
+"""`leasemq worker` and `leasemq demo` as processes."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import leasemq
+from leasemq import App
+from tests.cli.conftest import Command
+
+
+@pytest.mark.promise("A-1", "A-16", "P-81", "P-60")
+def test_a_worker_process_runs_what_another_process_enqueues_and_waits_for(app: App, folder: Path) -> None:
+    job = app.tasks["send"].enqueue_sync("ada", "hunter2")
+    bad = app.tasks["send"].enqueue_sync("nobody")
+    started = [sys.executable, "-m", "leasemq", "worker", "myapp:app", "--concurrency", "2", "--name", "w1"]
+    with subprocess.Popen(started, cwd=folder, stderr=subprocess.PIPE, text=True) as worker:
+        try:
+            assert job.result_sync(timeout=30) == "sent to ada"
+            with pytest.raises(leasemq.JobFailed, match="no such address"):
+                bad.result_sync(timeout=30)
+            assert app.tasks["add"].enqueue_sync(2, 3).result_sync(timeout=30) == 5
+            assert [one.worker for one in app.call_sync(app.workers)] == ["w1"]
+        finally:
+            worker.send_signal(signal.SIGTERM)
+            _, log = worker.communicate(timeout=30)
+        assert worker.returncode == 0
+    assert "durability D1" in log
+    assert "ValueError" in log
+    assert "hunter2" not in log
+    assert "Traceback" not in log
+    assert job.record_sync().history[0].worker == "w1"
+
+
+@pytest.mark.promise("A-43")
+def test_the_log_of_a_worker_can_be_json(app: App, folder: Path) -> None:
+    job = app.tasks["add"].enqueue_sync(1, 1)
+    started = [sys.executable, "-m", "leasemq", "worker", "myapp:app", "--json", "--log-level", "DEBUG"]
+    with subprocess.Popen(started, cwd=folder, stderr=subprocess.PIPE, text=True) as worker:
+        try:
+            job.result_sync(timeout=30)
+        finally:
+            worker.send_signal(signal.SIGINT)
+            _, log = worker.communicate(timeout=30)
+    lines = [json.loads(line) for line in log.splitlines()]
+    assert all(line.keys() == {"at", "level", "message"} for line in lines)
+    assert any("JobEnded" in line["message"] and job.id in line["message"] for line in lines)
+
+
+def test_only_the_queues_that_are_named_are_worked_on(app: App, folder: Path) -> None:
+    mail, other = app.tasks["send"].enqueue_sync("ada"), app.tasks["add"].enqueue_sync(1, 1)
+    started = [sys.executable, "-m", "leasemq", "worker", "myapp:app", "--queues", "mail", "--drain", "1"]
+    with subprocess.Popen(started, cwd=folder, stderr=subprocess.DEVNULL) as worker:
+        try:
+            mail.result_sync(timeout=30)
+        finally:
+            worker.send_signal(signal.SIGTERM)
+            assert worker.wait(30) == 0
+    assert other.state_sync() == "waiting"
+
+
+def test_the_demo_is_given_what_was_typed_and_its_code_is_the_answer(
+    leasemq: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[object] = []
+
+    def run_demo(folder: Path | None, sabotage: str | None, jobs: int | None, as_json: bool) -> int:
+        given.append((folder, sabotage, jobs, as_json))
+        return 1 if sabotage else 0
+
+    monkeypatch.setattr("leasemq.demo.run_demo", run_demo)
+    assert leasemq("demo").code == 0
+    assert leasemq("demo", str(folder), "--sabotage", "fence", "--jobs", "7", "--json").code == 1
+    assert given == [(None, None, None, False), (folder, "fence", 7, True)]

@@ -1,0 +1,121 @@
+"""Runs the shipped suite on the backends of this package, and lets it look behind SQLite's back."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leasemq.backends.memory import MemoryBackend
+from leasemq.backends.sqlite import SqliteBackend
+from leasemq.testing.conformance.store import (
+    CountStatements,
+    FindOrphans,
+    OpenBackend,
+    PlantCorruption,
+)
+from leasemq.testing.manual_clock import ManualClock
+
+BACKENDS = ("memory", "sqlite")
+CORRUPTIONS = (  # ways in which the bytes of a stored job can be wrong
+    "UPDATE leasemq_body SET task = x'ff' WHERE job = ?",  # not text
+    "UPDATE leasemq_body SET unique_key = 'k', unique_mode = 'sideways' WHERE job = ?",  # an unknown word
+    "UPDATE leasemq_body SET keep_dead_ms = 'soon' WHERE job = ?",  # not a number
+    "DELETE FROM leasemq_body WHERE job = ?",  # a missing part
+)
+PARTS_OF_A_JOB = (
+    "leasemq_body", "leasemq_value", "leasemq_attempt", "leasemq_refused", "leasemq_log", "leasemq_alias",
+    "leasemq_parent", "leasemq_dependant",
+)  # fmt: skip
+
+
+@pytest.fixture(params=BACKENDS)
+def backend_name(request: pytest.FixtureRequest) -> str:
+    """Which backend the test runs on."""
+    return str(request.param)
+
+
+@pytest.fixture
+def store_path(tmp_path: Path) -> Path:
+    """The file of the SQLite store."""
+    return tmp_path / "jobs.db"
+
+
+@pytest.fixture
+def open_backend(
+    backend_name: str, store_path: Path, clock: ManualClock, count_statements: CountStatements | None
+) -> OpenBackend:
+    """Memory: one object for all views. SQLite: one object per view, on one file."""
+    if backend_name == "memory":
+        memory = MemoryBackend(clock=clock)
+        return lambda: memory
+    return lambda: SqliteBackend(store_path, clock=clock, sync="normal")  # power cuts are tested elsewhere
+
+
+@pytest.fixture
+def plant_corruption(backend_name: str, store_path: Path) -> list[PlantCorruption] | None:
+    """Break the bytes of one job in the file, in each of several ways."""
+    return None if backend_name == "memory" else [_planter(store_path, sql) for sql in CORRUPTIONS]
+
+
+def _planter(path: Path, corruption: str) -> PlantCorruption:
+    def plant(queue: str, job_id: str) -> None:
+        with closing(sqlite3.connect(path)) as file, file:
+            (key,) = file.execute(
+                "SELECT j.key FROM leasemq_job j JOIN leasemq_queue q ON q.key = j.queue"
+                " WHERE q.name = ? AND j.id = ?",
+                (queue, job_id),
+            ).fetchone()
+            assert file.execute(corruption, (key,)).rowcount == 1
+
+    async def plant_in_a_thread(queue: str, job_id: str) -> None:
+        await asyncio.to_thread(plant, queue, job_id)
+
+    return plant_in_a_thread
+
+
+@pytest.fixture
+def count_statements(backend_name: str, monkeypatch: pytest.MonkeyPatch) -> CountStatements | None:
+    """Count what every connection that is opened from now on runs."""
+    if backend_name == "memory":
+        return None
+    connect: Callable[..., sqlite3.Connection] = sqlite3.connect
+    ran: list[str] = []
+
+    def traced(*args: Any, **options: Any) -> sqlite3.Connection:  # Any: sqlite3.connect's own arguments
+        connection = connect(*args, **options)
+        connection.set_trace_callback(ran.append)
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", traced)
+    return lambda: len(ran)
+
+
+@pytest.fixture
+def find_orphans(backend_name: str, store_path: Path) -> FindOrphans | None:
+    """Find rows of the file that belong to no job."""
+    if backend_name == "memory":
+        return None
+    return lambda: _orphans(store_path)
+
+
+def _orphans(path: Path) -> list[str]:
+    found = []
+    with closing(sqlite3.connect(path)) as file:
+        for table in PARTS_OF_A_JOB:
+            rows = file.execute(
+                f"SELECT job FROM {table} WHERE job NOT IN (SELECT key FROM leasemq_job)"  # noqa: S608  own names
+            )
+            found += [f"{table}: job {key}" for (key,) in rows]
+        keys = file.execute(
+            "SELECT h.unique_key, h.id FROM leasemq_hold h WHERE h.until_ms IS NULL AND NOT EXISTS"
+            " (SELECT 1 FROM leasemq_job j WHERE j.queue = h.queue AND j.id = h.id"
+            " AND j.generation = h.generation)"
+        )
+        found += [f"leasemq_hold: key {key!r} of {job_id!r}" for key, job_id in keys]
+    return found

@@ -1,0 +1,72 @@
+"""A process that has used its app makes children which enqueue and work: `forking fork|spawn`.
+
+The parent enqueues one job before and one after; four children enqueue 250 each, and run workers until
+all 1,002 jobs are done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import sys
+
+from leasemq import App
+from tests.end_to_end.apps.work import LOOK_EVERY_S, app_on, folder, opened, task_of
+from tests.end_to_end.place import QUEUE
+
+CHILDREN = 4
+EACH = 250
+ALL = 2 + CHILDREN * EACH
+
+_app: App | None = None
+
+
+def app() -> App:
+    """This process's app; after a fork, the parent's object."""
+    global _app  # noqa: PLW0603  a fork must find the very app that the parent has used
+    if _app is None:
+        _app = app_on(os.environ["LEASEMQ_URL"])
+    return _app
+
+
+def child() -> None:
+    """Enqueue by the synchronous face, then work until all is done."""
+    task_of(app(), "counted").enqueue_many_sync([()] * EACH)
+    asyncio.run(work_until_all_is_done())
+
+
+async def work_until_all_is_done() -> None:
+    """Run a worker."""
+    async with app():
+        worker = app().worker(concurrency=10, lease=10)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(worker.run())
+            await opened("enqueued")
+            while await completed() < ALL:  # noqa: ASYNC110  other processes complete jobs too
+                await asyncio.sleep(LOOK_EVERY_S)
+            worker.stop()
+
+
+async def completed() -> int:
+    """How many jobs are done."""
+    return (await app().queue(QUEUE).counts()).completed
+
+
+def main(method: str) -> int:
+    """Answer 0 if every child did."""
+    counted = task_of(app(), "counted")
+    counted.enqueue_sync()
+    multiprocessing.set_start_method(method)
+    children = [multiprocessing.Process(target=child) for _ in range(CHILDREN)]
+    for one in children:
+        one.start()
+    counted.enqueue_sync()
+    (folder() / "enqueued").touch()
+    for one in children:
+        one.join()
+    return sum(one.exitcode != 0 for one in children)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

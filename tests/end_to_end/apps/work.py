@@ -1,0 +1,158 @@
+"""The tasks of the tests. Every run writes a line when it starts and, if it takes long, one when it ends.
+
+They are registered on an app of the test's own file: by the workers in `serving.py`, by the tests in
+`place.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+import signal
+import sqlite3
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any, TypeVar, Unpack
+
+from leasemq import App, Ctx, Retry, Task
+from leasemq.backend import Backend
+from leasemq.policy import TaskOptions
+from tests.end_to_end.ledger import Scribe
+
+LOOK_EVERY_S = 0.01
+FOR_EVER_S = 600.0
+
+F = TypeVar("F", bound=Callable[..., Any])
+_tasks: list[tuple[Callable[..., Any], TaskOptions]] = []
+
+
+def task(**options: Unpack[TaskOptions]) -> Callable[[F], F]:
+    """Remember a function, to be registered on each app."""
+
+    def remember(function: F) -> F:
+        _tasks.append((function, options))
+        return function
+
+    return remember
+
+
+def app_on(place: str | Backend) -> App:
+    """An app with every task registered."""
+    app = App(place)
+    for function, options in _tasks:
+        app.task(**options)(function)
+    return app
+
+
+def task_of(app: App, name: str) -> Task[Any, Any]:
+    """One of its tasks."""
+    return app.tasks[name]
+
+
+@functools.cache
+def scribe() -> Scribe:
+    """This process's ledger."""
+    return Scribe(folder() / "ledger")
+
+
+def folder() -> Path:
+    """The test's folder."""
+    return Path(os.environ["E2E_FOLDER"])
+
+
+def name() -> str:
+    """What the test calls this process."""
+    return os.environ["E2E_NAME"]
+
+
+def started(ctx: Ctx, **values: object) -> None:
+    """Write the line of a run's start."""
+    run = {"job": ctx.job_id, "attempt": ctx.attempt, "fence": ctx.fence, "name": name()}
+    scribe().write("start", sync=True, **run, **values)
+
+
+def ended(ctx: Ctx) -> None:
+    """Write the line of a run's end."""
+    scribe().write("end", job=ctx.job_id, attempt=ctx.attempt, fence=ctx.fence, name=name())
+
+
+async def opened(gate: str) -> None:
+    """Return once the test has made the file."""
+    async with asyncio.timeout(FOR_EVER_S):
+        while not (folder() / gate).exists():  # noqa: ASYNC110  another process makes the file
+            await asyncio.sleep(LOOK_EVERY_S)
+
+
+@task(name="quick")
+async def quick(ctx: Ctx) -> str:
+    """Returns at once."""
+    started(ctx)
+    return name()
+
+
+@task(name="counted")
+async def counted(ctx: Ctx) -> None:
+    """Returns at once; one of so many that its line is not synced."""
+    scribe().write("start", sync=False, job=ctx.job_id, attempt=ctx.attempt, fence=ctx.fence)
+
+
+@task(name="gated")
+async def gated(ctx: Ctx, gate: str) -> str:
+    """Returns when the gate is opened."""
+    started(ctx)
+    await opened(gate)
+    ended(ctx)
+    return name()
+
+
+@task(name="stubborn")
+def stubborn(ctx: Ctx, gate: str) -> str:
+    """Waits for the gate in a thread, whatever it is told."""
+    started(ctx)
+    pause = threading.Event()
+    while not (folder() / gate).exists():
+        pause.wait(LOOK_EVERY_S)
+    ended(ctx)
+    return name()
+
+
+@task(name="first_ends_as")
+async def first_ends_as(ctx: Ctx, write: str, gate: str) -> str:
+    """Has its first run end in (or do) one certain write; the others wait for the gate and return."""
+    started(ctx)
+    if ctx.attempt > 1:
+        await opened(gate)
+    elif write in ("retried", "failed"):
+        raise ValueError(write)
+    elif write == "progress":
+        await ctx.progress(1, 2)
+    elif write in ("renew", "released"):
+        await asyncio.sleep(FOR_EVER_S)
+    ended(ctx)
+    return name()
+
+
+@task(name="poison")
+async def poison(ctx: Ctx) -> str:
+    """Kills its process, until it is mended."""
+    started(ctx)
+    if not (folder() / "mended").exists():
+        os.kill(os.getpid(), signal.SIGKILL)
+    return name()
+
+
+@task(name="charge", retry=Retry(2, delays=[0.2], jitter="none"))
+def charge(ctx: Ctx, fault: str) -> int:
+    """Leaves its mark in an outside table under its idempotency key; its first run fails as told."""
+    started(ctx, key=ctx.idempotency_key("charge"))
+    if fault == "kill" and ctx.attempt == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if fault == "raise" and ctx.attempt == 1:
+        raise ValueError("the first run fails")
+    with closing(sqlite3.connect(folder() / "outside.db", timeout=30)) as outside, outside:
+        outside.execute("insert or ignore into charges values (?)", (ctx.idempotency_key("charge"),))
+    ended(ctx)
+    return 1

@@ -1,0 +1,106 @@
+"""Outages in the middle of work: nothing lost, no budget spent, one line per change of state."""
+
+from __future__ import annotations
+
+import pytest
+
+from leasemq.context import Ctx
+from leasemq.events import BackendBack, BackendLost, JobEnded, LeaseWasLost
+from leasemq.protocol.model import State
+from leasemq.protocol.retry import Retry
+from leasemq.testing.virtual_loop import pass_time
+from tests.worker.conftest import Theatre
+from tests.worker.stage import Stage
+
+LEASE_MS = 2_000
+
+
+@pytest.mark.promise("P-19", "P-82", "P-98", "B13", "B15", "A-17")
+@pytest.mark.parametrize("outage_s", [1.0, 5.0, 20.0])
+def test_an_outage_loses_nothing_and_spends_no_budget(theatre: Theatre, outage_s: float) -> None:
+    async def play(stage: Stage) -> None:
+        completed_runs: list[str] = []
+
+        async def work(ctx: Ctx, seconds: float) -> None:
+            await pass_time(seconds)
+            completed_runs.append(ctx.job_id)
+
+        stage.task("work", work)
+        jobs = await stage.enqueue_many("work", [(n % 5 / 2,) for n in range(100)])
+        processes = [stage.start(lease_ms=LEASE_MS, concurrency=10) for _ in range(2)]
+        await stage.pass_time(0.7)
+        for process in processes:
+            process.wire.is_down = True
+        await stage.pass_time(outage_s)
+        for process in processes:
+            process.wire.is_down = False
+        back_ms = stage.clock()
+        await stage.until_ended(patience_s=60)
+        records = [await stage.job(job) for job in jobs]
+        assert {(one.state, one.failures, one.stalls) for one in records} == {(State.COMPLETED, 0, 0)}
+        assert set(completed_runs) == set(jobs)
+        for process in processes:
+            assert len(process.events(BackendLost)) == len(process.events(BackendBack)) == 1
+            assert len([e for e in process.told if not isinstance(e, JobEnded)]) - 2 * 10 <= 45
+        assert stage.clock() - back_ms < 30_000
+
+    theatre(play)
+
+
+@pytest.mark.promise("P-83", "A-17", "B13")
+def test_work_goes_on_within_three_seconds_of_the_end_of_a_long_outage(theatre: Theatre) -> None:
+    async def play(stage: Stage) -> None:
+        async def work() -> None:
+            pass
+
+        stage.task("work", work)
+        process = stage.start()
+        await stage.pass_time(1)
+        process.wire.is_down = True
+        await stage.pass_time(300)
+        process.wire.is_down = False
+        jobs = await stage.enqueue_many("work", [()] * 10)
+        await stage.until_ended(*jobs, patience_s=3)
+
+    theatre(play)
+
+
+@pytest.mark.promise("P-82", "B13")
+def test_flaps_are_told_as_what_they_are_and_not_per_try(theatre: Theatre) -> None:
+    async def play(stage: Stage) -> None:
+        process = stage.start(lease_ms=LEASE_MS)
+        await stage.pass_time(1)
+        for _ in range(3):
+            process.wire.is_down = True
+            await stage.pass_time(5)
+            process.wire.is_down = False
+            await stage.pass_time(5)
+        assert len(process.events(BackendLost)) == 3
+        assert len(process.events(BackendBack)) == 3
+        assert all(event.after_ms >= 4_000 for event in process.events(BackendBack))
+
+    theatre(play)
+
+
+@pytest.mark.promise("P-20", "P-22", "B54")
+def test_a_thousand_jobs_that_fail_together_return_spread_out(theatre: Theatre) -> None:
+    async def play(stage: Stage) -> None:
+        seconds: list[int] = []
+
+        async def work(ctx: Ctx) -> None:
+            if ctx.attempt == 1:
+                raise ValueError("together")
+            seconds.append(stage.clock() // 1_000)
+
+        stage.task("work", work, retry=Retry(1, base=10, jitter="full"))
+        jobs = await stage.enqueue_many("work", [()] * 1_000)
+        process = stage.start(concurrency=100)
+        await stage.until_ended(patience_s=60)
+        records = await stage.backend.get("q", jobs)
+        assert {one.attempts for one in records if one is not None} == {2}
+        buckets = {second: seconds.count(second) for second in seconds}
+        assert max(buckets.values()) <= 148
+        assert len(buckets) >= 10
+        assert not process.events(LeaseWasLost)
+
+    theatre(play)

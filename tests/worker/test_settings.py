@@ -1,0 +1,86 @@
+"""A worker's settings are refused before anything starts, by name and value."""
+
+from __future__ import annotations
+
+import pytest
+
+from leasemq.errors import InvalidQueueName, InvalidSetting
+from leasemq.protocol.signature import Signature
+from leasemq.worker import Routine, Worker, WorkerSettings
+from tests.worker.stage import real_stage
+
+
+def routine(name: str, lease_ms: int | None = None, aliases: tuple[str, ...] = ()) -> Routine:
+    """A registered function that does nothing."""
+
+    async def work() -> None:
+        pass
+
+    return Routine(
+        name=name,
+        call=work,
+        is_async=True,
+        takes_context=False,
+        signature=Signature.of(work, task=name),
+        lease_ms=lease_ms,
+        aliases=aliases,
+    )
+
+
+@pytest.mark.promise("P-18", "P-80", "E-21", "E-23")
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *[("concurrency", value) for value in (0, -1, 1_001, 1.5, True, float("nan"), "3", None)],
+        *[("lease_ms", value) for value in (0, -1, 9, float("inf"), float("nan"), 1.5)],
+        *[("heartbeat_ms", value) for value in (0, -1, 30_000, 30_001)],
+        *[("drain_ms", value) for value in (-1, float("inf"))],
+        *[("sweep_batch", value) for value in (0, 1_001, 2.0)],
+        ("sweep_every_ms", 0),
+        ("idle_ms", 0),
+        ("settle_batch", 0),
+        ("name", ""),
+        ("name", 7),
+        ("queues", ()),
+        ("queues", "mail"),
+        ("queues", ("a", "a")),
+        ("queues", {"a": 0}),
+        ("queues", {"a": 1.5}),
+    ],
+)
+def test_a_bad_setting_is_refused_by_name_and_value(field: str, value: object) -> None:
+    with pytest.raises(InvalidSetting) as refused:
+        WorkerSettings(**{field: value})  # type: ignore[arg-type]  # a wrong value is what the test is about
+    assert field in str(refused.value)
+    assert repr(value) in str(refused.value) or field == "queues"
+
+
+@pytest.mark.promise("P-42", "B47")
+def test_a_bad_queue_name_is_refused() -> None:
+    with pytest.raises(InvalidQueueName):
+        WorkerSettings(queues=("a\x00b",))
+
+
+@pytest.mark.promise("P-18")
+def test_the_defaults_follow_from_the_lease() -> None:
+    settings = WorkerSettings()
+    assert (settings.lease_ms, settings.heartbeat_for(30_000), settings.concurrency) == (30_000, 10_000, 10)
+    assert (settings.drain_ms, settings.sweep_batch) == (30_000, 100)
+    assert settings.sweep_for([]) == settings.idle_for([]) == 15_000
+
+
+@pytest.mark.promise("P-02", "P-83")
+def test_a_worker_looks_more_often_the_shorter_its_shortest_lease() -> None:
+    settings = WorkerSettings(lease_ms=60_000)
+    assert (settings.idle_for([]), settings.sweep_for([])) == (15_000, 15_000)
+    short = [routine("short", lease_ms=2_000)]
+    assert (settings.idle_for(short), settings.sweep_for(short)) == (1_000, 500)
+    chosen = WorkerSettings(lease_ms=60_000, idle_ms=200, sweep_every_ms=70)
+    assert (chosen.idle_for(short), chosen.sweep_for(short)) == (200, 70)
+
+
+async def test_an_alias_that_is_another_tasks_name_is_refused() -> None:
+    async with real_stage() as stage:
+        stage_routines: dict[str, Routine] = {"a": routine("a"), "b": routine("b", aliases=("a",))}
+        with pytest.raises(InvalidSetting, match="'a'"):
+            Worker(stage.backend, stage_routines)

@@ -1,0 +1,277 @@
+"""Functions that block: in threads of their own; and the keeper's thread beside a blocked loop. Real time."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+import pytest_asyncio
+
+from leasemq.context import Ctx, running_job
+from leasemq.errors import JobCancelled, LeaseLost
+from leasemq.events import LeaseWasLost, WorkerStopped
+from leasemq.maintenance import Sweep
+from leasemq.protocol.failure import decode_error
+from leasemq.protocol.model import Outcome, State
+from leasemq.protocol.retry import Retry
+from tests.worker.stage import Stage, real_stage
+from tests.worker.test_outcomes import RAISED
+
+
+@pytest_asyncio.fixture
+async def stage() -> AsyncIterator[Stage]:
+    """A stage in real time."""
+    async with real_stage() as one:
+        yield one
+
+
+async def _active(stage: Stage, count: int = 1) -> bool:
+    return (await stage.backend.counts("q")).active == count
+
+
+def _blocked(until: threading.Event) -> None:
+    assert until.wait(20), "the test never let it go"
+
+
+@pytest.mark.promise("P-80", "E-23")
+@pytest.mark.parametrize("slots", [1, 3, 10])
+async def test_exactly_as_many_threads_run_at_once_as_there_are_slots(stage: Stage, slots: int) -> None:
+    gate = threading.Semaphore(0)
+    guard = threading.Lock()
+    seen = {"now": 0, "most": 0}
+
+    def work() -> None:
+        with guard:
+            seen["now"] += 1
+            seen["most"] = max(seen["most"], seen["now"])
+        assert gate.acquire(timeout=20)
+        with guard:
+            seen["now"] -= 1
+
+    stage.task("work", work)
+    await stage.enqueue_many("work", [()] * (2 * slots))
+    stage.start(concurrency=slots)
+
+    async def are_full() -> bool:
+        return seen["now"] == slots
+
+    await stage.until(are_full)
+    assert (await stage.backend.counts("q")).active == slots
+    gate.release(2 * slots)
+    await stage.until_ended()
+    assert seen["most"] == slots
+
+
+@pytest.mark.promise("P-21", "P-25", "B38", "B39")
+@pytest.mark.parametrize("name", RAISED)
+async def test_whatever_a_sync_function_raises_ends_its_attempt_and_nothing_else(
+    stage: Stage, name: str
+) -> None:
+    make: Callable[[], BaseException] = RAISED[name]
+
+    def bad() -> None:
+        raise make()
+
+    def good() -> int:
+        return 1
+
+    stage.task("bad", bad, retry=Retry(2, base=0))
+    stage.task("good", good)
+    job = await stage.enqueue("bad")
+    good_ones = await stage.enqueue_many("good", [()] * 20)
+    process = stage.start(concurrency=2)
+    await stage.until_ended(job, *good_ones)
+    record = await stage.job(job)
+    assert (record.state, record.attempts, record.failures, record.stalls) == (State.FAILED, 3, 3, 0)
+    if name == "StopIteration":
+        assert decode_error(record.error or b"").type == "StopIteration"
+    assert {(await stage.job(one)).state for one in good_ones} == {State.COMPLETED}
+    assert await process.stop() == 0
+
+
+LEASE_MS = 400
+
+
+@pytest.mark.promise("P-15", "P-16", "B09", "A-15")
+@pytest.mark.alone
+async def test_an_async_function_that_blocks_the_loop_for_leases_keeps_its_job(stage: Stage) -> None:
+    runs: list[int] = []
+    three_leases = threading.Event()
+
+    async def blocking(ctx: Ctx) -> str:
+        runs.append(ctx.attempt)
+        _blocked(three_leases)
+        return "done"
+
+    stage.task("blocking", blocking)
+    job = await stage.enqueue("blocking")
+    elsewhere = threading.Thread(target=_sweep_for_three_leases, args=(stage, three_leases))
+    process = stage.start(lease_ms=LEASE_MS)
+    elsewhere.start()
+    await stage.until_ended(job)
+    elsewhere.join()
+    record = await stage.job(job)
+    assert (record.state, record.attempts, record.stalls, runs) == (State.COMPLETED, 1, 0, [1])
+    assert not process.events(LeaseWasLost)
+
+
+def _sweep_for_three_leases(stage: Stage, over: threading.Event) -> None:
+    """Another process's sweep: it recovers whatever lease has expired."""
+
+    async def sweep() -> None:
+        one = Sweep(stage.backend, ["q"])
+        until_ms = stage.clock() + 3 * LEASE_MS
+        while stage.clock() < until_ms:
+            await one.step("q")
+            await asyncio.sleep(LEASE_MS / 20_000)
+
+    try:
+        asyncio.run(sweep())
+    finally:
+        over.set()
+
+
+@pytest.mark.promise("P-63", "P-51")
+async def test_a_sync_function_writes_notes_and_sees_its_cancellation(stage: Stage) -> None:
+    told: list[str] = []
+
+    def work(ctx: Ctx) -> None:
+        assert running_job.get() == ctx.ref
+        ctx.progress_sync(1, 2)
+        ctx.log_sync("a line")
+        ctx.checkpoint_sync([1, 2])
+        while not ctx.cancelled:
+            threading.Event().wait(0.001)
+        try:
+            ctx.check_cancelled()
+        except JobCancelled as error:
+            told.append(str(error))
+            raise
+
+    stage.task("work", work)
+    job = await stage.enqueue("work")
+    stage.start()
+
+    async def has_noted() -> bool:
+        return (await stage.job(job)).checkpoint is not None
+
+    await stage.until(has_noted)
+    await stage.backend.cancel("q", [job])
+    await stage.until_ended(job)
+    record = await stage.job(job)
+    assert (record.state, len(record.log), len(told)) == (State.CANCELLED, 1, 1)
+    assert record.progress is not None
+
+
+@pytest.mark.promise("P-81", "P-16", "B10")
+async def test_a_thread_that_outlasts_the_drain_is_left_behind_and_what_it_sends_is_refused(
+    stage: Stage,
+) -> None:
+    let_go = threading.Event()
+    refused = threading.Event()
+
+    def work(ctx: Ctx) -> str:
+        if ctx.attempt > 1:
+            return "second"
+        _blocked(let_go)
+        try:
+            ctx.progress_sync(1)
+        except LeaseLost:
+            refused.set()
+        return "first"
+
+    routine = stage.task("work", work)
+    job = await stage.enqueue("work")
+    stopping = stage.start(drain_ms=100)
+    await stage.until(lambda: _active(stage))
+    assert await stopping.stop() == 0
+    assert stopping.events(WorkerStopped)[0].unsettled == 0
+    assert (await stage.job(job)).state is State.WAITING
+    stage.start()
+    await stage.until_ended(job)
+    let_go.set()
+    await asyncio.to_thread(refused.wait, 10)
+    record = await stage.job(job)
+    assert refused.is_set()
+    assert routine.signature.decode_result(record.result or b"") == "second"
+    assert [attempt.outcome for attempt in record.history] == [Outcome.RELEASED, Outcome.COMPLETED]
+
+
+@pytest.mark.promise("P-27")
+async def test_a_thread_out_of_time_keeps_its_slot_and_fails_when_it_ends(stage: Stage) -> None:
+    let_go = threading.Event()
+
+    def work(ctx: Ctx) -> str:
+        while not ctx.cancelled:
+            threading.Event().wait(0.001)
+        _blocked(let_go)
+        return "too late"
+
+    stage.task("work", work, timeout_ms=50)
+    slow = await stage.enqueue("work")
+    stage.start(concurrency=1)
+    await stage.until(lambda: _active(stage))
+    other = await stage.enqueue("work")
+    assert (await stage.job(other)).state is State.WAITING
+    let_go.set()
+    await stage.until_ended(slow, other)
+    records = [await stage.job(job) for job in (slow, other)]
+    assert {(one.state, one.reason, one.attempts) for one in records} == {(State.FAILED, "timeout", 1)}
+
+
+@pytest.mark.promise("P-11", "P-16")
+async def test_a_thread_whose_lease_is_lost_reports_nothing_when_it_ends(stage: Stage) -> None:
+    from leasemq.protocol.decide import Silent, decide
+
+    let_go = threading.Event()
+
+    def work(ctx: Ctx) -> str:
+        if ctx.attempt == 1:
+            _blocked(let_go)
+        return f"attempt {ctx.attempt}"
+
+    routine = stage.task("work", work)
+    job = await stage.enqueue("work")
+    holder = stage.start(lease_ms=300, sweep=False)
+    await stage.until(lambda: _active(stage))
+    lease = (await stage.backend.claimed_by("q", (await stage.backend.workers())[0].incarnation))[0]
+    holder.wire.is_down = True
+
+    async def is_stolen() -> bool:
+        settlement = decide(lease, Silent(), settlement_id=7)
+        return (await stage.backend.settle("q", [settlement]))[0] == "applied"
+
+    await stage.until(is_stolen)
+    stage.start(lease_ms=300)
+    await stage.until_ended(job)
+    holder.wire.is_down = False
+
+    async def has_learned() -> bool:
+        return bool(holder.events(LeaseWasLost))
+
+    await stage.until(has_learned)
+    let_go.set()
+    assert await holder.stop() == 0
+    record = await stage.job(job)
+    assert routine.signature.decode_result(record.result or b"") == "attempt 2"
+    assert (record.refused_count, [one.write for one in record.refused]) == (1, ["renew"])
+
+
+async def test_threads_are_reused_and_end_with_the_worker(stage: Stage) -> None:
+    def work() -> str:
+        return threading.current_thread().name
+
+    routine = stage.task("work", work)
+    jobs = await stage.enqueue_many("work", [()] * 50)
+    process = stage.start(concurrency=3)
+    await stage.until_ended(*jobs)
+    names = {routine.signature.decode_result((await stage.job(job)).result or b"") for job in jobs}
+    assert len(names) <= 3
+    await process.stop()
+
+    async def have_ended() -> bool:
+        return not [one for one in threading.enumerate() if one.name.startswith("leasemq-")]
+
+    await stage.until(have_ended)
