@@ -291,8 +291,9 @@ class MemoryBackend:
     async def announce(self, worker: WorkerInfo, ttl_ms: int) -> None:
         """See `Insight.announce`."""
         with self._lock:
-            seen = replace(worker, seen_ms=self._clock())
-            self._workers[worker.incarnation] = (seen, seen.seen_ms + ttl_ms)
+            now = self._clock()
+            self._workers = {key: row for key, row in self._workers.items() if row[1] > now}
+            self._workers[worker.incarnation] = (replace(worker, seen_ms=now), now + ttl_ms)
 
     async def retire(self, incarnation: str) -> None:
         """See `Insight.retire`."""
@@ -303,8 +304,7 @@ class MemoryBackend:
         """See `Insight.workers`."""
         with self._lock:
             now = self._clock()
-            self._workers = {key: row for key, row in self._workers.items() if row[1] > now}
-            seen = [worker for worker, _ in self._workers.values()]
+            seen = [worker for worker, until_ms in self._workers.values() if until_ms > now]
             return tuple(sorted(seen, key=lambda worker: (worker.worker, worker.incarnation)))
 
     async def put_schedule(self, schedule: Schedule) -> None:

@@ -202,7 +202,8 @@ class Shelf:
             priority, order, id_ = entry = heapq.heappop(lane)
             job = self.waiting.get(id_)
             is_here = job is not None and job.suspect == (lane is self.suspects)
-            if job is None or not is_here or (-job.priority, job.order) != (priority, order):
+            is_stale = job is None or not is_here or (-job.priority, job.order) != (priority, order)
+            if job is None or is_stale or entry in seen[-1:]:  # a priority changed there and back
                 continue
             seen.append(entry)
             if job.expires_ms is None or job.expires_ms > now:
