@@ -197,7 +197,8 @@ class Shelf:
     def first_ready(self, lane: Lane, limit: int) -> list[Stored]:
         """Answer the next `limit` jobs of a lane, forgetting stale entries and passing over overdue ones."""
         found: list[Stored] = []
-        now, seen = self.clock(), []
+        seen: Lane = []
+        now = self.clock()
         while lane and len(found) < limit:
             priority, order, id_ = entry = heapq.heappop(lane)
             job = self.waiting.get(id_)
