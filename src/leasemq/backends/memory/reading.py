@@ -11,6 +11,9 @@ from leasemq.protocol.insight import Counts, EventPage, Filter, Page
 from leasemq.protocol.model import State
 
 
+MAX_PAGE = 1_000
+
+
 def counts(shelf: Shelf) -> Counts:
     """See `Insight.counts`."""
     longest = next(iter(shelf.waiting.values()), None)
@@ -32,8 +35,8 @@ def find(shelf: Shelf, where: Filter, cursor: str | None, limit: int) -> Page:
     matching = [
         job for job in newest_first if (before is None or job.accepted < before) and _matches(job, where, now)
     ]
-    page = matching[:limit]
-    more = len(matching) > limit and page
+    page = matching[: min(limit, MAX_PAGE)]
+    more = len(matching) > len(page) and page
     return Page(jobs=tuple(job.record(now) for job in page), cursor=str(page[-1].accepted) if more else None)
 
 

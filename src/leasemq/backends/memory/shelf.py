@@ -117,7 +117,8 @@ class Shelf:
         del self.jobs[job.ref.id]
         self.free_key(job, at=UniqueUntil.END)
         for alias in job.aliases:
-            self.aliases.pop(alias, None)
+            if self.aliases.get(alias) == job.ref.id:  # it may have been merged elsewhere since
+                del self.aliases[alias]
         self.counts["removed"] += 1
         job.state = None
         self.tell(job, EventKind.REMOVED)
