@@ -113,7 +113,8 @@ class Work(Protocol):
         the jobs are picked, and the rest are passed over.
         Each lease gets a fence: number = the larger of last + 1 and now × 1,000; nonce = the request
         id. A repeat, while any lease of that nonce is active, gets those and no others. `limit` 0
-        takes nothing and answers the rest.
+        takes nothing and answers the rest. A claim that came back short says when the first running
+        lease of the queue can end, so that an idle worker recovers it right then.
 
         Suspects wait apart: with `takes_suspect` one of them, alone, comes before all others;
         without, one claiming incarnation at a time is told `suspect_waits`, for one lease.

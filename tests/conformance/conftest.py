@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import sqlite3
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -22,6 +25,7 @@ from leasemq.testing.conformance.store import (
 from leasemq.testing.manual_clock import ManualClock
 
 BACKENDS = ("memory", "sqlite")
+MEMORY_PACKAGE = str(Path(inspect.getfile(MemoryBackend)).parent)
 CORRUPTIONS = (  # ways in which the bytes of a stored job can be wrong
     "UPDATE leasemq_body SET task = x'ff' WHERE job = ?",  # not text
     "UPDATE leasemq_body SET unique_key = 'k', unique_mode = 'sideways' WHERE job = ?",  # an unknown word
@@ -48,7 +52,7 @@ def store_path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def open_backend(
-    backend_name: str, store_path: Path, clock: ManualClock, count_statements: CountStatements | None
+    backend_name: str, store_path: Path, clock: ManualClock, count_statements: CountStatements
 ) -> OpenBackend:
     """Memory: one object for all views. SQLite: one object per view, on one file."""
     if backend_name == "memory":
@@ -58,9 +62,9 @@ def open_backend(
 
 
 @pytest.fixture
-def plant_corruption(backend_name: str, store_path: Path) -> list[PlantCorruption] | None:
-    """Break the bytes of one job in the file, in each of several ways."""
-    return None if backend_name == "memory" else [_planter(store_path, sql) for sql in CORRUPTIONS]
+def plant_corruption(backend_name: str, store_path: Path) -> list[PlantCorruption]:
+    """Break the bytes of one job in the file, in each of several ways; memory keeps objects, not bytes."""
+    return [] if backend_name == "memory" else [_planter(store_path, sql) for sql in CORRUPTIONS]
 
 
 def _planter(path: Path, corruption: str) -> PlantCorruption:
@@ -80,10 +84,13 @@ def _planter(path: Path, corruption: str) -> PlantCorruption:
 
 
 @pytest.fixture
-def count_statements(backend_name: str, monkeypatch: pytest.MonkeyPatch) -> CountStatements | None:
-    """Count what every connection that is opened from now on runs."""
+def count_statements(backend_name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[CountStatements]:
+    """Count what every connection opened from now on runs; in memory, the calls inside the package."""
     if backend_name == "memory":
-        return None
+        yield _count_calls
+        if isinstance(sys.getprofile(), _CallCounter):
+            sys.setprofile(None)
+        return
     connect: Callable[..., sqlite3.Connection] = sqlite3.connect
     ran: list[str] = []
 
@@ -93,7 +100,27 @@ def count_statements(backend_name: str, monkeypatch: pytest.MonkeyPatch) -> Coun
         return connection
 
     monkeypatch.setattr(sqlite3, "connect", traced)
-    return lambda: len(ran)
+    yield lambda: len(ran)
+
+
+def _count_calls() -> int:
+    """Count the memory backend's function calls and generator steps, from the first time on."""
+    counter = sys.getprofile()
+    if not isinstance(counter, _CallCounter):
+        counter = _CallCounter()
+        sys.setprofile(counter)
+    return counter.calls
+
+
+class _CallCounter:
+    """Owned by the interpreter's profiling hook of the test's thread."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, frame: FrameType, event: str, argument: object) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(MEMORY_PACKAGE):
+            self.calls += 1
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -15,8 +16,9 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from leasemq import Job, State
+from leasemq.client.schemes import open_backend
 from leasemq.policy import CallOptions
-from leasemq.protocol.insight import Counts, JobRecord
+from leasemq.protocol.insight import Counts, EventKind, JobRecord
 from tests.end_to_end.apps.hooks import GO_ON, VARIABLE, Hook
 from tests.end_to_end.apps.work import app_on, task_of
 from tests.end_to_end.ledger import Ledger
@@ -162,6 +164,18 @@ class Place:
     def counts(self) -> Counts:
         """The queue's counts, read in the test's own process."""
         return self.app.call_sync(self.app.queue(QUEUE).counts)
+
+    def events(self, id_: str) -> list[EventKind]:
+        """What the queue's feed tells of a job, oldest first."""
+
+        async def read() -> list[EventKind]:
+            backend = open_backend(self.url)
+            await backend.prepare()
+            page = await backend.events(QUEUE, "", 1_000)
+            await backend.close()
+            return [event.kind for event in page.events if event.ref.id == id_]
+
+        return asyncio.run(read())
 
     def wait_for_state(self, id_: str, state: State, within_s: float = PATIENCE_S) -> JobRecord:
         """Wait until a job is in that state, and answer its record."""

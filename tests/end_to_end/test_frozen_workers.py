@@ -7,6 +7,7 @@ import signal
 import pytest
 
 from leasemq import Retry, State
+from leasemq.protocol.insight import EventKind
 from tests.end_to_end.apps.hooks import HOLD
 from tests.end_to_end.place import Place
 
@@ -44,6 +45,7 @@ def test_a_worker_frozen_past_its_lease_cannot_finish_its_job_any_more(place: Pl
     assert set(listed) <= {"completed", "renew"}
     assert frozen.output.count("write=completed answer=lost") == 1
     assert [entry["outcome"] for entry in job["history"]] == ["stalled", "completed"]
+    assert place.events("J").count(EventKind.COMPLETED) == 1
     first, second = place.record("J").history
     assert 0 <= second.claimed_ms - (first.renewed_ms + 1_000 * LEASE_S) <= 1_000
     assert frozen.is_alive

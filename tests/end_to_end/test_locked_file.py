@@ -50,9 +50,9 @@ def test_an_outage_longer_than_the_patience_is_told_and_then_over(place: Place) 
         with pytest.raises(BackendUnavailable):
             place.enqueue("quick", id="K")
         took_s = time.monotonic() - began_at_s
-        until(lambda: "BackendLost" in worker.output, "the worker says that the file is out of reach")
         place.open_gate("gate")
         place.ledger.wait("end", "J")
+        until(lambda: "BackendLost" in worker.output, "the worker says that the file is out of reach")
     record = place.wait_for_state("J", State.COMPLETED)
     place.enqueue("quick", id="K")
     place.wait_for_state("K", State.COMPLETED)

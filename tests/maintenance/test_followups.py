@@ -19,11 +19,11 @@ from leasemq.testing.manual_clock import ManualClock
 PARENTS, CHILDREN = "parents", "children"
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
+@pytest.fixture
+def backend(backend_name: str, tmp_path: Path) -> Backend:
     """A backend, not open yet."""
     clock = ManualClock()
-    if request.param == "memory":
+    if backend_name == "memory":
         return MemoryBackend(clock=clock)
     from leasemq.backends.sqlite import SqliteBackend
 

@@ -26,10 +26,10 @@ def clock() -> ManualClock:
     return ManualClock()
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def backend(request: pytest.FixtureRequest, clock: ManualClock, tmp_path: Path) -> Backend:
+@pytest.fixture
+def backend(backend_name: str, clock: ManualClock, tmp_path: Path) -> Backend:
     """An open backend."""
-    if request.param == "memory":
+    if backend_name == "memory":
         return MemoryBackend(clock=clock)
     from leasemq.backends.sqlite import SqliteBackend
 

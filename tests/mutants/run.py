@@ -105,7 +105,7 @@ def plant(mutant: Mutant, project: Project, tree: Path) -> None:
     Raises:
         BadMutant: The file is not there, or the text is not in it as often as told.
     """
-    shutil.copytree(project.source, tree, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(project.source, tree)  # with what is compiled already: most of a short run is compiling
     file = tree / project.package / mutant.file
     if not file.is_file():
         raise BadMutant(f"{mutant.name}: there is no file {mutant.file!r} in the package")
@@ -119,6 +119,8 @@ def plant(mutant: Mutant, project: Project, tree: Path) -> None:
     if mutant.find == mutant.replace:
         raise BadMutant(f"{mutant.name}: `replace` is the same as `find`, so nothing is planted")
     file.write_text(text.replace(mutant.find, mutant.replace), encoding="utf-8")
+    for compiled in file.parent.glob(f"__pycache__/{file.stem}.*"):  # of the text without the fault
+        compiled.unlink()
 
 
 def attempt(mutant: Mutant, project: Project) -> Finding:
@@ -211,6 +213,7 @@ def _run(mutant: Mutant, project: Project, tree: Path, results: Path, log: Path)
     """The exit code of pytest on the planted tree; None when it had to be ended."""
     command = [
         *(sys.executable, "-m", "pytest", "-q", "--no-header", "--tb=line", "-p", "no:cacheprovider"),
+        "--assert=plain",  # rewriting the asserts of every module takes longer than most of these runs
         *("-p", "mutant_witness", "-p", "leasemq.testing.promise_recorder", f"--promises-out={results}"),
         f"--timeout={HANG_S if mutant.hang else 0}",
         *(part for test in mutant.tests for part in _arguments(test)),

@@ -313,3 +313,15 @@ def test_reading_hostile_names_imports_and_opens_nothing() -> None:
     watching[0] = False  # an audit hook cannot be taken out again
 
     assert seen == []
+
+
+@pytest.mark.promise("P-103")
+@pytest.mark.parametrize("inside", [b"", b'{"a":1}', b'"]]"'])
+def test_bytes_nested_deeper_than_any_value_may_be_are_not_decoded(inside: bytes) -> None:
+    def stored(depth: int) -> bytes:
+        return b'{"v":1,"schema":"x","kwargs":{"value":' + b"[" * depth + inside + b"]" * depth + b"}}"
+
+    room = 64 - (inside[:1] == b"{")
+    ANY.decode_arguments(stored(room))
+    with pytest.raises(CorruptRecord, match="more than 64 deep"):
+        ANY.decode_arguments(stored(room + 1))

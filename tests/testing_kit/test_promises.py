@@ -12,6 +12,7 @@ import pytest
 
 from leasemq.testing.promises import (
     CORE,
+    LEFT_OUT,
     UNKNOWN,
     Catalogue,
     Kill,
@@ -86,6 +87,13 @@ def test_a_failure_that_may_concern_a_backend_outweighs_everything(backend: str)
 def test_what_was_skipped_or_expected_to_fail_keeps_a_promise_unproven(outcome: str) -> None:
     tests = [*BOTH, trial("memory", outcome)]
     assert standings(tests, [killed("memory", "sqlite")]) == (Standing.TESTED, Standing.PROVEN)
+
+
+@pytest.mark.promise("P-91")
+def test_what_was_left_out_says_nothing() -> None:
+    tests, kills = [*BOTH, trial("memory", LEFT_OUT)], [killed("memory", "sqlite")]
+    assert standings(tests, kills) == (Standing.PROVEN, Standing.PROVEN)
+    assert standings([trial("memory", LEFT_OUT)], kills)[0] is Standing.NO_TEST
 
 
 @pytest.mark.promise("P-91")
@@ -191,6 +199,9 @@ class TestGrouped:
     def test_skipped(self, backend_name):
         pass
 
+    def test_that_does_not_apply(self, backend_name):
+        pytest.skip("left out: the backend does not declare it")
+
     @pytest.mark.xfail
     def test_expected_to_fail(self):
         assert False
@@ -238,6 +249,8 @@ def test_the_recorder_writes_ids_backend_and_outcome_of_each_test(
         "TestGrouped::test_alone": (("P-12",), CORE, "passed"),
         "TestGrouped::test_skipped[memory]": (("P-12", "P-13"), "memory", "skipped"),
         "TestGrouped::test_skipped[sqlite]": (("P-12", "P-13"), "sqlite", "skipped"),
+        "TestGrouped::test_that_does_not_apply[memory]": (("P-12",), "memory", LEFT_OUT),
+        "TestGrouped::test_that_does_not_apply[sqlite]": (("P-12",), "sqlite", LEFT_OUT),
         "TestGrouped::test_expected_to_fail": (("P-12",), CORE, "xfailed"),
         "test_with_a_broken_fixture[memory]": (("P-14",), "memory", "failed"),
         "test_with_a_broken_fixture[sqlite]": (("P-14",), "sqlite", "failed"),

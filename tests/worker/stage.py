@@ -139,8 +139,12 @@ class Stage:
     def start(self, **settings: Any) -> Process:
         """Make one and start it."""
         process = self.process(**settings)
-        process.task = asyncio.get_running_loop().create_task(process.worker.run())
+        process.task = self.spawn(process.worker.run())
         return process
+
+    def spawn(self, run: Coroutine[Any, Any, int]) -> asyncio.Task[int]:
+        """Run a worker beside the test."""
+        return asyncio.get_running_loop().create_task(run)
 
     def step_store_clock(self, ms: int) -> None:
         """Jump the backend's clock; no time passes for anybody else."""

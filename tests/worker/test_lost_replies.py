@@ -36,7 +36,7 @@ def test_a_claim_that_was_not_answered_is_repeated_and_costs_nothing(theatre: Th
         jobs = await stage.enqueue_many("work", [()] * 10)
         process = stage.process(concurrency=4)
         getattr(process.wire, lost)("claim", times=3)
-        process.task = asyncio.get_running_loop().create_task(process.worker.run())
+        process.task = stage.spawn(process.worker.run())
         await stage.until_ended(*jobs)
         records = [await stage.job(job) for job in jobs]
         assert set(runs.values()) == {1}
@@ -57,7 +57,7 @@ def test_a_settlement_that_was_not_answered_is_repeated_and_has_one_effect(
         jobs = await stage.enqueue_many("work", [()] * 10)
         process = stage.process(concurrency=4)
         getattr(process.wire, lost)("settle", times=4)
-        process.task = asyncio.get_running_loop().create_task(process.worker.run())
+        process.task = stage.spawn(process.worker.run())
         await stage.until_ended(*jobs)
         records = [await stage.job(job) for job in jobs]
         assert set(runs.values()) == {1}
@@ -75,7 +75,7 @@ def test_a_record_that_went_with_its_end_is_no_lost_lease(theatre: Theatre) -> N
         job = await stage.enqueue("work", keep=Keep(record_ms=0, result_ms=0))
         process = stage.process()
         process.wire.lose_reply("settle")
-        process.task = asyncio.get_running_loop().create_task(process.worker.run())
+        process.task = stage.spawn(process.worker.run())
         await stage.until_ended(job)
         assert await process.stop() == 0
         assert (await stage.backend.get("q", [job]))[0] is None
@@ -90,7 +90,7 @@ def test_leases_of_a_claim_whose_answer_comes_after_a_stop_are_released_unstarte
     async def play(stage: Stage) -> None:
         runs = _counting(stage)
         process = stage.process(concurrency=4)
-        process.task = asyncio.get_running_loop().create_task(process.worker.run())
+        process.task = stage.spawn(process.worker.run())
         await stage.pass_time(1)
         process.wire.delay("claim", 700)
         jobs = await stage.enqueue_many("work", [()] * 3)
@@ -114,7 +114,7 @@ def test_leases_that_nobody_knows_are_released_after_a_reconnect(theatre: Theatr
         jobs = await stage.enqueue_many("work", [()] * 2)
         process = stage.process(concurrency=1)
         process.wire.lose_request("claim")
-        process.task = asyncio.get_running_loop().create_task(process.worker.run())
+        process.task = stage.spawn(process.worker.run())
         await asyncio.sleep(0)
         incarnation = (await _announced(stage))[0]
         stray = Claimant(worker="w0", incarnation=incarnation, request_id="f" * 32)
@@ -143,7 +143,7 @@ def test_a_refused_batch_is_split_until_the_bad_item_stands_alone(theatre: Theat
         jobs = await stage.enqueue_many("work", [()] * 8)
         process = stage.process(concurrency=8)
         process.wire.refuse("settle", lambda _, settlements: jobs[5] in [one.job_id for one in settlements])
-        process.task = asyncio.get_running_loop().create_task(process.worker.run())
+        process.task = stage.spawn(process.worker.run())
         good = [job for job in jobs if job != jobs[5]]
         await stage.until_ended(*good)
         refused = process.events(SettlementRefused)
@@ -181,7 +181,7 @@ def test_whatever_is_lost_at_random_each_job_completes_and_no_run_is_wasted(
                     if dice.random() < 0.15:
                         lose = process.wire.lose_reply if dice.random() < 0.5 else process.wire.lose_request
                         lose(operation, nth)
-            process.task = asyncio.get_running_loop().create_task(process.worker.run())
+            process.task = stage.spawn(process.worker.run())
         await stage.until_ended(patience_s=300)
         records = [await stage.job(job) for job in jobs]
         assert {one.state for one in records} == {State.COMPLETED}

@@ -104,3 +104,21 @@ def test_a_thousand_jobs_that_fail_together_return_spread_out(theatre: Theatre) 
         assert not process.events(LeaseWasLost)
 
     theatre(play)
+
+
+@pytest.mark.promise("P-82", "P-19")
+def test_the_end_of_an_outage_is_told_even_if_nothing_is_left_to_renew(theatre: Theatre) -> None:
+    async def play(stage: Stage) -> None:
+        async def work(seconds: float) -> None:
+            await pass_time(seconds)
+
+        stage.task("work", work)
+        job = await stage.enqueue("work", 1.5)
+        process = stage.start(lease_ms=LEASE_MS)
+        await stage.pass_time(0.2)
+        process.wire.lose_request("renew", times=50)
+        await stage.until_ended(job)
+        await stage.pass_time(3)
+        assert len(process.events(BackendLost)) == len(process.events(BackendBack)) == 1
+
+    theatre(play)

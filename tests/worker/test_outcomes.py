@@ -479,7 +479,7 @@ def test_notes_are_written_before_their_jobs_end_even_if_nobody_waits_for_them(t
         stage.task("work", work)
         process = stage.process()
         process.wire.delay("note", 300, times=5)
-        process.task = asyncio.get_running_loop().create_task(process.worker.run())
+        process.task = stage.spawn(process.worker.run())
         job = await stage.enqueue("work")
         await stage.until_ended(job)
         record = await stage.job(job)
@@ -495,17 +495,18 @@ def test_a_child_that_a_function_offers_is_enqueued_under_its_fence(theatre: The
             if ctx.job_id == "child":
                 return
             await ctx.offer("q", NewJob(id="child", task="work", payload=b'{"v":1,"schema":"x"}'))
+            await pass_time(60)
 
         stage.task("work", work)
         stage.start()
         job = await stage.enqueue("work")
-        await stage.until_ended(job, patience_s=2)
 
         async def has_run() -> bool:
             child = (await stage.backend.get("q", ["child"]))[0]
             return child is not None and child.state is State.COMPLETED
 
         await stage.until(has_run, patience_s=2)
+        assert (await stage.job(job)).state is State.ACTIVE
         assert (await stage.job("child")).creator == (await stage.job(job)).ref
 
     theatre(play)

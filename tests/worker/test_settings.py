@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
+
 import pytest
 
 from leasemq.errors import InvalidQueueName, InvalidSetting
 from leasemq.protocol.signature import Signature
 from leasemq.worker import Routine, Worker, WorkerSettings
+from leasemq.worker.registry import VERSION
 from tests.worker.stage import real_stage
 
 
@@ -74,7 +78,7 @@ def test_a_worker_looks_more_often_the_shorter_its_shortest_lease() -> None:
     settings = WorkerSettings(lease_ms=60_000)
     assert (settings.idle_for([]), settings.sweep_for([])) == (15_000, 15_000)
     short = [routine("short", lease_ms=2_000)]
-    assert (settings.idle_for(short), settings.sweep_for(short)) == (1_000, 500)
+    assert (settings.idle_for(short), settings.sweep_for(short)) == (1_000, 250)
     chosen = WorkerSettings(lease_ms=60_000, idle_ms=200, sweep_every_ms=70)
     assert (chosen.idle_for(short), chosen.sweep_for(short)) == (200, 70)
 
@@ -84,3 +88,9 @@ async def test_an_alias_that_is_another_tasks_name_is_refused() -> None:
         stage_routines: dict[str, Routine] = {"a": routine("a"), "b": routine("b", aliases=("a",))}
         with pytest.raises(InvalidSetting, match="'a'"):
             Worker(stage.backend, stage_routines)
+
+
+@pytest.mark.promise("P-84")
+def test_the_version_that_a_worker_announces_is_the_packages() -> None:
+    project = Path(__file__).parents[2] / "pyproject.toml"
+    assert tomllib.loads(project.read_text(encoding="utf-8"))["project"]["version"] == VERSION

@@ -90,10 +90,15 @@ def test_what_finishes_within_the_drain_time_is_completed_and_nothing_new_is_cla
 def test_what_outlasts_the_drain_time_is_cancelled_and_released(theatre: Theatre) -> None:
     async def play(stage: Stage) -> None:
         runs: list[int] = []
+        cancelled: list[int] = []
 
         async def work() -> None:
             runs.append(stage.clock())
-            await pass_time(30 if len(runs) == 1 else 0)
+            try:
+                await pass_time(30 if len(runs) == 1 else 0)
+            except asyncio.CancelledError:
+                cancelled.append(stage.clock())
+                raise
 
         stage.task("work", work)
         job = await stage.enqueue("work")
@@ -104,6 +109,7 @@ def test_what_outlasts_the_drain_time_is_cancelled_and_released(theatre: Theatre
         assert await stopping.stop() == 0
         await stage.until_ended(job)
         record = await stage.job(job)
+        assert [1_000 <= at_ms - began_ms < 1_200 for at_ms in cancelled] == [True]
         assert runs[1] - began_ms < 2_500
         assert (record.state, record.failures, record.stalls) == (State.COMPLETED, 0, 0)
         assert [attempt.outcome for attempt in record.history] == [Outcome.RELEASED, Outcome.COMPLETED]
@@ -257,7 +263,7 @@ def test_a_worker_that_starts_during_an_outage_works_when_it_is_over(theatre: Th
         job = await stage.enqueue("sleep", 0.1)
         process = stage.process()
         process.wire.is_down = True
-        process.task = asyncio.get_running_loop().create_task(process.worker.run())
+        process.task = stage.spawn(process.worker.run())
         await stage.pass_time(60)
         process.wire.is_down = False
         await stage.until_ended(job, patience_s=3)

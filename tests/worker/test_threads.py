@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from leasemq.context import Ctx, running_job
 from leasemq.errors import JobCancelled, LeaseLost
-from leasemq.events import LeaseWasLost, WorkerStopped
+from leasemq.events import HandlerStuck, LeaseWasLost, WorkerStopped
 from leasemq.maintenance import Sweep
 from leasemq.protocol.failure import decode_error
 from leasemq.protocol.model import Outcome, State
@@ -188,6 +188,7 @@ async def test_a_thread_that_outlasts_the_drain_is_left_behind_and_what_it_sends
     await stage.until(lambda: _active(stage))
     assert await stopping.stop() == 0
     assert stopping.events(WorkerStopped)[0].unsettled == 0
+    assert [event.ref.id for event in stopping.events(HandlerStuck)] == [job]
     assert (await stage.job(job)).state is State.WAITING
     stage.start()
     await stage.until_ended(job)
@@ -275,3 +276,41 @@ async def test_threads_are_reused_and_end_with_the_worker(stage: Stage) -> None:
         return not [one for one in threading.enumerate() if one.name.startswith("leasemq-")]
 
     await stage.until(have_ended)
+
+
+@pytest.mark.promise("P-82")
+async def test_an_error_in_the_keepers_thread_ends_the_run_with_it(stage: Stage) -> None:
+    async def work() -> None:
+        await asyncio.Event().wait()
+
+    stage.task("work", work)
+    await stage.enqueue("work")
+    process = stage.process(lease_ms=100)
+    process.wire.fail("renew", LookupError("a bug in the keeper"))
+    with pytest.raises(ExceptionGroup) as caught:
+        await process.worker.run()
+    assert caught.group_contains(LookupError, match="a bug in the keeper")
+
+
+@pytest.mark.promise("P-19", "P-15")
+async def test_renewals_that_fail_are_tried_again_through_the_whole_lease(stage: Stage) -> None:
+    let_go = asyncio.Event()
+
+    async def work() -> str:
+        await let_go.wait()
+        return "done"
+
+    stage.task("work", work)
+    job = await stage.enqueue("work")
+    process = stage.process(lease_ms=1_500)
+    process.wire.lose_request("renew", times=4)
+    process.task = stage.spawn(process.worker.run())
+
+    async def has_renewed() -> bool:
+        return process.wire.calls["renew"] >= 6
+
+    await stage.until(has_renewed)
+    let_go.set()
+    await stage.until_ended(job)
+    record = await stage.job(job)
+    assert (record.state, record.attempts, record.refused_count) == (State.COMPLETED, 1, 0)

@@ -12,7 +12,7 @@ _WITHIN_S = 60
 
 
 def ask_queue(url: str) -> list[dict[str, Any]]:
-    """Answer each job's id, state, result and counts of stalls, releases and refused writes, as plain values."""
+    """Answer id, state, result and counts of stalls, releases and refused writes of each job."""
     asked = subprocess.run(  # noqa: S603 -- our own module, and an address of our own making
         [sys.executable, "-m", _MODULE, url], stdout=subprocess.PIPE, timeout=_WITHIN_S, check=True
     )

@@ -27,7 +27,7 @@ from leasemq.demo.watch import Watch
 from leasemq.demo.work import LEASE_S, Checksums
 from leasemq.errors import InvalidSetting
 
-_DISMISS_S = 5.0
+_DISMISS_S = 15.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,8 +30,11 @@ class Seen:
 
     @property
     def done(self) -> frozenset[str]:
-        """The jobs that some run has finished."""
-        return frozenset(line["job"] for line in self.of("end"))
+        """The jobs whose newest run is finished."""
+        newest: dict[str, int] = {}
+        for start in self.of("start"):
+            newest[start["job"]] = max(start["fence"], newest.get(start["job"], 0))
+        return frozenset(end["job"] for end in self.of("end") if end["fence"] == newest.get(end["job"]))
 
     def run_in(self, pid: int) -> Line | None:
         """The start of what a process is at just now; None if it is between two jobs."""

@@ -18,6 +18,7 @@ from leasemq.demo.ledger import Ledger
 from leasemq.demo.sabotage import Sabotage, sabotaged
 from leasemq.demo.work import LEASE_S, QUEUE, Checksums
 
+DRAIN_S = 10
 ABANDONED = 3  # the exit code when the demo is gone
 
 
@@ -36,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     honest = sabotaged(open_backend(given.url), given.sabotage)
     backend = cast("Backend", WorstMoment(honest, given.hold, ledger))
     return Checksums(backend, ledger).app.run_worker(
-        queues=[QUEUE], concurrency=1, lease=LEASE_S, drain=LEASE_S, name=given.name
+        queues=[QUEUE], concurrency=1, lease=LEASE_S, drain=DRAIN_S, name=given.name
     )
 
 

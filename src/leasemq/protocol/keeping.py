@@ -90,6 +90,13 @@ def watch_in_ms(held: Collection[Held], now_ms: int) -> int | None:
     return min([*ahead, tick_ms])
 
 
+def retry_in_ms(held: Iterable[Held], now_ms: int, failures: int, dice: float) -> int:
+    """Answer how long to wait before failed renewals are tried again: less, as time runs out."""
+    ahead = [one.stop_at_ms - now_ms for one in held if one.stop_at_ms > now_ms]
+    spare_ms = min(ahead) // 4 if ahead else LONGEST_BACKOFF_MS
+    return min(backoff_ms(failures, dice), max(spare_ms, FIRST_BACKOFF_MS))
+
+
 def backoff_ms(failures: int, dice: float, longest_ms: int = LONGEST_BACKOFF_MS) -> int:
     """Answer how long to wait before trying again what could not reach the backend.
 

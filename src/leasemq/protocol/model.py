@@ -206,6 +206,7 @@ class Claimed:
 
     leases: tuple[Lease, ...] = ()
     next_due_in_ms: int | None = None  # until a scheduled job is due; None: none is scheduled
+    next_lapse_in_ms: int | None = None  # with a reason: until the first running lease can end
     reason: NothingClaimed | None = None
     suspect_waits: bool = False  # this process is the one that should run empty and take it
 

@@ -22,7 +22,6 @@ from leasemq.protocol.model import (
     Renewal,
     Settled,
     Settlement,
-    Side,
     State,
 )
 from leasemq.protocol.retry import Retry
@@ -218,11 +217,6 @@ def clock(*steps_ms: int) -> Actor:
 def plain_job(**fields: Any) -> NewJob:  # Any: whatever fields of NewJob a scope is about
     """The one job that the actors fight over."""
     return NewJob(**{"id": JOB, "task": "explored", "payload": b"", "max_stalls": 9, **fields})
-
-
-def is_for_the_dead(settlement: Settlement) -> bool:
-    """Whether a sweep makes it."""
-    return settlement.side is Side.SWEEP
 
 
 REUSABLE = frozenset({State.COMPLETED, State.FAILED, State.CANCELLED})

@@ -70,8 +70,7 @@ class Laws:
     """What has happened to the one job so far. Owned by one walk of the explorer."""
 
     now_ms: int
-    nonces: dict[int, str] = field(default_factory=dict)  # of the newest fence of each number, this life
-    newest: Fence | None = None
+    newest: Fence | None = None  # of this life of the id
     leases: dict[str, Lease] = field(default_factory=dict)  # by request id
     applied: set[int] = field(default_factory=set)  # settlement ids, this generation
     attempts: int = 0

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from leasemq.backend import Backend
+from leasemq.errors import LeaseMQError
 from leasemq.protocol.decide import (
     Happened,
     Hopeless,
@@ -106,8 +107,12 @@ class Player:
         self._numbers = 0
 
     async def play(self, call: Call) -> object:
-        """Make one call; what the contract lets an operation raise is an answer too."""
-        return await getattr(self, call.name)(**dict(call.arguments))
+        """Make one call; what the contract lets an operation raise is an answer too, by its name."""
+        try:
+            answer: object = await getattr(self, call.name)(**dict(call.arguments))
+        except LeaseMQError as refusal:
+            return type(refusal).__name__
+        return answer
 
     def _number(self) -> int:
         self._numbers += 1
@@ -242,6 +247,10 @@ class Player:
 
     async def cancel(self, queue: str, ids: Sequence[str]) -> object:
         return await self.backend.cancel(queue, ids)
+
+    async def cancel_started(self, queue: str, which: int) -> object:
+        lease = self._lease(queue, which)
+        return None if lease is None else await self.backend.cancel(queue, [lease.ref.id])
 
     async def pause(self, queue: str) -> None:
         await self.backend.pause(queue)

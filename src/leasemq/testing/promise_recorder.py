@@ -2,7 +2,9 @@
 
 Load it with `pytest_plugins = ["leasemq.testing.promise_recorder"]`, mark tests with
 `@pytest.mark.promise("P-11")`, and pass `--promises-out FILE`. The backend of a test is the value of its
-parameter or fixture `backend_name`. Works under pytest-xdist: what a worker knows travels in its reports.
+parameter or fixture `backend_name`. A skip whose reason begins with "left out: " says that the test does
+not apply to its backend; any other skip keeps its promises unproven. Works under pytest-xdist: what a
+worker knows travels in its reports.
 """
 
 from __future__ import annotations
@@ -14,11 +16,11 @@ from typing import Any
 
 import pytest
 
-from leasemq.testing.promises import CORE, UNKNOWN
+from leasemq.testing.promises import CORE, LEFT_OUT, UNKNOWN
 
 MARKER = "promise"
 FIXTURE = "backend_name"
-WORST_LAST = ("passed", "xfailed", "skipped", "failed")
+WORST_LAST = ("passed", LEFT_OUT, "xfailed", "skipped", "failed")
 
 
 def promised(item: pytest.Item) -> list[str]:
@@ -74,7 +76,7 @@ class Recorder:
         self._path.write_text(json.dumps(entries, indent=1) + "\n", encoding="utf-8")
 
     def _note(self, report: pytest.TestReport, ids: list[str], backend: str) -> None:
-        outcome = "xfailed" if report.outcome == "skipped" and hasattr(report, "wasxfail") else report.outcome
+        outcome = _outcome(report)
         before = self._entries.get(report.nodeid) if report.nodeid in self._seen else None
         if before is not None:
             outcome = max(before["outcome"], outcome, key=WORST_LAST.index)
@@ -86,6 +88,16 @@ class Recorder:
             "backend": backend,
             "outcome": outcome,
         }
+
+
+def _outcome(report: pytest.TestReport) -> str:
+    """Tell apart why a test did not run: it is expected to fail, it does not apply, or nobody looked."""
+    if report.outcome != "skipped":
+        return report.outcome
+    if hasattr(report, "wasxfail"):
+        return "xfailed"
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
+    return LEFT_OUT if reason.startswith(f"Skipped: {LEFT_OUT}: ") else report.outcome
 
 
 def _backend(item: pytest.Item) -> str:

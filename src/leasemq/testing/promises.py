@@ -16,6 +16,7 @@ import msgspec
 
 CORE = "core"  # the backend of a test that has none
 UNKNOWN = "unknown"  # the backend of a test that failed before it had one
+LEFT_OUT = "left out"  # the outcome of a test that does not apply to its backend, and says why
 
 
 class Standing(StrEnum):
@@ -206,7 +207,7 @@ def totals(rows: Sequence[Row]) -> str:
 
 def _cell(promise: Promise, backend: str, tests: Sequence[Trial], kills: Sequence[Kill]) -> Cell:
     speaks_for_it = {backend, CORE} if promise.is_core else {backend}
-    own = [test for test in tests if test.backend in speaks_for_it]
+    own = [test for test in tests if test.backend in speaks_for_it and test.outcome != LEFT_OUT]
     mutants = tuple(
         kill.mutant for kill in kills if kill.promise == promise.id and speaks_for_it & set(kill.backends)
     )
@@ -220,7 +221,10 @@ def _cell(promise: Promise, backend: str, tests: Sequence[Trial], kills: Sequenc
 def _standing(
     promise: Promise, backend: str, own: Sequence[Trial], tests: Sequence[Trial], *, is_killed: bool
 ) -> Standing:
-    """A failure anywhere a test may speak for this backend outweighs all; a skip is no pass."""
+    """A failure anywhere a test may speak for this backend outweighs all; a skip is no pass.
+
+    A test that was left out says nothing: it asks what the backend does not declare.
+    """
     may_speak = {backend, CORE, UNKNOWN}
     outcomes = {test.outcome for test in own}
     if any(test.outcome == "failed" and test.backend in may_speak for test in tests):

@@ -25,7 +25,7 @@ from leasemq.testing.player import HAPPENINGS, IDS, QUEUES, SCHEDULES, WORKERS, 
 
 T = TypeVar("T")
 
-SCRIPT_CALLS = 40
+LENGTHS = (40, 40, 40, 40, 40, 150)  # some faults need a long history
 HOUR_MS = 3_600_000
 STEPS_MS = (1, 50, 50, 150, 150, 150, 1_500, 1_500, 1_500, HOUR_MS, -HOUR_MS, 8 * DAY_MS)
 SHORT = Keep(result_ms=50, record_ms=100, dead_ms=200)
@@ -34,10 +34,10 @@ TWISTS = ("number", "nonce", "generation", "unknown job", "repeated", "repeated"
 LIMITS = (1, 2, 3, 100, 1, 2, 3, 100, 0)
 
 
-def script(seed: int, calls: int = SCRIPT_CALLS) -> list[Call]:
+def script(seed: int) -> list[Call]:
     """Draw the script of a seed; the same on every machine."""
     dice = _Dice(seed)
-    return [_call(dice) for _ in range(calls)]
+    return [_call(dice) for _ in range(dice.one(LENGTHS))]
 
 
 def _call(dice: _Dice) -> Call:
@@ -195,6 +195,7 @@ CALLS: dict[str, dict[str, Draw]] = {
     "attach": {"queue": _queue, "parent": _id, "child": _id, "policy": _policy},
     "resolve": {"queue": _queue, "child": _id, "parent": _id, "passes": _flag},
     "cancel": {"queue": _queue, "ids": _ids},
+    "cancel_started": {"queue": _queue, "which": _which},
     "pause": {"queue": _queue},
     "resume": {"queue": _queue},
     "promote": {"queue": _queue, "ids": _ids},

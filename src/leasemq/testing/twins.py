@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, is_dataclass, replace
 
 from leasemq.backend import Backend
-from leasemq.errors import LeaseMQError
 from leasemq.protocol.insight import Event, EventPage, Page
 from leasemq.protocol.model import FollowUp
 from leasemq.testing.manual_clock import ManualClock
@@ -53,17 +52,10 @@ async def _play(script: Script, players: Sequence[Player], dump_every: int) -> N
 
 
 async def _both(call: Call, players: Sequence[Player], script: Script) -> None:
-    one, other = [await _answer(player, call) for player in players]
+    one, other = [normal(await player.play(call)) for player in players]
     if one != other:
         told = "\n".join(f"  {past!r}" for past in script)
         raise AssertionError(f"the twins part at {call!r}:\n{difference(one, other)}\nafter\n{told}")
-
-
-async def _answer(player: Player, call: Call) -> object:
-    try:
-        return normal(await player.play(call))
-    except LeaseMQError as refusal:
-        return type(refusal).__name__
 
 
 async def shortest(script: Script, make: MakeBackend, make_other: MakeBackend) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 
 from leasemq.context import Ctx
 from leasemq.errors import LeaseLost
@@ -12,7 +12,7 @@ from leasemq.protocol.names import shown
 from leasemq.protocol.retry import Retry
 from leasemq.worker.routine import Routine
 
-WriteNote = Callable[["Attempt", Note], "asyncio.Future[Noted]"]
+WriteNote = Callable[["Attempt", Note], Coroutine[object, object, Noted]]
 
 
 class Attempt:

@@ -13,7 +13,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 
-from leasemq.clock import Clock
 from leasemq.errors import CorruptRecord
 from leasemq.events import (
     HandlerStuck,
@@ -28,7 +27,7 @@ from leasemq.events import (
 from leasemq.protocol.decide import Happened, Interrupted, Unfit, decide
 from leasemq.protocol.failure import decode_error
 from leasemq.protocol.keeping import Held, stop_at_ms
-from leasemq.protocol.model import Lease, Note, Noted, Outcome, Ref, Renewal, Settled
+from leasemq.protocol.model import Lease, Note, Noted, NoteKind, Outcome, Ref, Renewal, Settled
 from leasemq.protocol.overrides import NO_OVERRIDES, Overrides, decode_overrides
 from leasemq.protocol.retry import Retry
 from leasemq.worker.attempt import Attempt
@@ -52,18 +51,18 @@ class Attempts:
         lanes: Mapping[str, Lane],
         keeper: Keeper,
         herald: Herald,
-        clock: Clock,
         dice: Dice,
         on_change: Callable[[], None],
+        on_offer: Callable[[str], None],
     ) -> None:
         self._routines = routines
         self._settings = settings
         self._lanes = lanes
         self._keeper = keeper
         self._herald = herald
-        self._clock = clock
         self._dice = dice
         self._on_change = on_change
+        self._on_offer = on_offer
         self._loop = asyncio.get_running_loop()
         self._threads = Threads("leasemq-job")
         self._serials = itertools.count(1)
@@ -272,14 +271,16 @@ class Attempts:
         """End everything; threads are left behind, whatever they are at."""
         for attempt in list(self._running.values()):
             attempt.interrupted = True
-            if attempt.started and attempt.task is not None:
-                attempt.task.cancel()
+            if not attempt.started or attempt.task is None:
+                continue
+            attempt.task.cancel()
+            if not attempt.routine.is_async:
+                self._tell_stuck(attempt.lease)
 
     def abandon_all(self) -> None:
         """Give back the jobs of functions that did not end although they were told to."""
         for attempt in list(self._running.values()):
-            lease = attempt.lease
-            self._herald.tell(HandlerStuck(ref=lease.ref, task=lease.task, attempt=lease.attempts))
+            self._tell_stuck(attempt.lease)
             del self._running[attempt.serial]
             attempt.is_over = True
             self._conclude(attempt, Interrupted())
@@ -318,6 +319,9 @@ class Attempts:
             # Not before the next turn: a function whose note was refused sees LeaseLost, then this.
             self._loop.call_soon(_stop, attempt)
 
+    def _tell_stuck(self, lease: Lease) -> None:
+        self._herald.tell(HandlerStuck(ref=lease.ref, task=lease.task, attempt=lease.attempts))
+
     def _tell_lost(self, lease: Lease, write: str, answer: Settled) -> None:
         self._herald.tell(
             LeaseWasLost(
@@ -330,15 +334,14 @@ class Attempts:
             )
         )
 
-    def _write_note(self, attempt: Attempt, note: Note) -> asyncio.Future[Noted]:
-        answered = self._lanes[attempt.lease.ref.queue].write(note)
-        answered.add_done_callback(partial(self._take_note, attempt, note))
-        return answered
-
-    def _take_note(self, attempt: Attempt, note: Note, answered: asyncio.Future[Noted]) -> None:
-        is_answered = not answered.cancelled() and answered.exception() is None
-        if is_answered and answered.result() is Noted.LOST and not attempt.is_over:
+    async def _write_note(self, attempt: Attempt, note: Note) -> Noted:
+        queue = attempt.lease.ref.queue
+        answer = await self._lanes[queue].write(note)
+        if answer is Noted.LOST and not attempt.is_over:
             self._lose(attempt, note.kind.value)
+        elif answer is Noted.HELD and note.kind is NoteKind.OFFER:
+            self._on_offer(queue)
+        return answer
 
 
 def _overrides(lease: Lease) -> Overrides:

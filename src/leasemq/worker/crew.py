@@ -8,7 +8,6 @@ import random
 import socket
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
 from uuid import uuid4
 
 from leasemq.backend import Backend
@@ -25,18 +24,13 @@ from leasemq.worker.company import Company, Member
 from leasemq.worker.dice import Dice
 from leasemq.worker.ears import listen
 from leasemq.worker.keeper import Keeper, Round
-from leasemq.worker.link import LONGEST_BACKOFF_MS, Link
+from leasemq.worker.link import Link
 from leasemq.worker.outlook import Outlook
-from leasemq.worker.registry import announce
+from leasemq.worker.registry import VERSION, announce
 from leasemq.worker.routine import Routine
 from leasemq.worker.settings import WorkerSettings
 from leasemq.worker.settler import Bounds, Ending, Lane
 from leasemq.worker.sweeper import FollowUps, Sweeper
-
-try:
-    _VERSION = version("leasemq")
-except PackageNotFoundError:  # run from a source tree that is not installed
-    _VERSION = "0"
 
 
 class Crew:
@@ -57,6 +51,7 @@ class Crew:
         self.settings = settings
         self.herald = herald
         self.clock = clock
+        self.stopping = stopping
         self.incarnation = uuid4().hex if source is None else f"{source.getrandbits(128):032x}"
         self.queues = tuple(settings.queues)
         self.suspect_queue: str | None = None  # a suspect waits there for this process to run empty
@@ -64,38 +59,21 @@ class Crew:
         self.is_hearing = asyncio.Event()
         self._attention = asyncio.Event()
         self._margin_ms = margin_ms(settings.lease_ms, settings.heartbeat_for(settings.lease_ms))
-        dice = Dice(source)
-        self.link = Link(herald, clock, dice.roll)
-        self.keeper = Keeper(
-            backend.renewer, clock, dice.roll, self._hear_round, longest_backoff_ms=LONGEST_BACKOFF_MS
-        )
-        bounds = Bounds(count=settings.settle_batch, size_bytes=settings.settle_batch_bytes)
-        self.lanes = {
-            queue: Lane(queue, backend, self.link, self.keeper, dice, bounds, self._settled)
-            for queue in self.queues
-        }
-        self.attempts = Attempts(
-            routines=routines,
-            settings=settings,
-            lanes=self.lanes,
-            keeper=self.keeper,
-            herald=herald,
-            clock=clock,
-            dice=dice,
-            on_change=self._notice,
-        )
+        self._dice = Dice(source)
+        self.link = Link(herald, clock, self._dice.roll)
+        self.keeper = Keeper(backend.renewer, clock, self._dice.roll, self._hear_round)
+        self.link.on_hope = self.keeper.look_now
+        self.follow_ups = FollowUps(backend, self.link, herald, batch=settings.sweep_batch)
+        self.lanes = self._make_lanes()
+        self.attempts = self._make_attempts(routines)
         loop = asyncio.get_running_loop()
         self.company = company
-        self.member = Member(
-            held=lambda: self.attempts.held,
-            wake=lambda: _wake(loop, self._attention),
-        )
-        self.stopping = stopping
+        self.member = Member(held=lambda: self.attempts.held, wake=lambda: _wake(loop, self._attention))
         self.claims = Claims(
             backend,
             self.link,
             clock,
-            dice,
+            self._dice,
             stopping,
             worker=settings.name,
             incarnation=self.incarnation,
@@ -103,19 +81,38 @@ class Crew:
         )
         self._idle_ms = settings.idle_for(routines.values())
         self.outlook = Outlook(settings.queues, self._idle_ms, clock())
-        self.follow_ups = FollowUps(backend, self.link, herald, batch=settings.sweep_batch)
+        self.sweeper = self._make_sweeper(settings.sweep_for(routines.values()), source)
+
+    def _make_lanes(self) -> dict[str, Lane]:
+        bounds = Bounds(count=self.settings.settle_batch, size_bytes=self.settings.settle_batch_bytes)
+        return {
+            queue: Lane(queue, self.backend, self.link, self.keeper, self._dice, bounds, self._settled)
+            for queue in self.queues
+        }
+
+    def _make_attempts(self, routines: Mapping[str, Routine]) -> Attempts:
+        return Attempts(
+            routines=routines,
+            settings=self.settings,
+            lanes=self.lanes,
+            keeper=self.keeper,
+            herald=self.herald,
+            dice=self._dice,
+            on_change=self._notice,
+            on_offer=self.follow_ups.ask,
+        )
+
+    def _make_sweeper(self, every_ms: int, source: random.Random | None) -> Sweeper:
         sweep = Sweep(
-            backend,
+            self.backend,
             self.queues,
-            batch=settings.sweep_batch,
-            lease_ms=settings.lease_ms,
-            clock=clock,
+            batch=self.settings.sweep_batch,
+            lease_ms=self.settings.lease_ms,
+            clock=self.clock,
             source=source,
-            tell=herald.tell,
+            tell=self.herald.tell,
         )
-        self.sweeper = Sweeper(
-            sweep, self.link, dice, every_ms=settings.sweep_for(routines.values()), on_swept=self._swept
-        )
+        return Sweeper(sweep, self.link, self._dice, self.clock, every_ms=every_ms, on_swept=self._swept)
 
     def chores(self) -> list[Coroutine[object, object, None]]:
         """Answer what runs beside the claiming loop, until it is cancelled."""
@@ -155,6 +152,8 @@ class Crew:
         is_more_likely = claimed.reason is None and bool(claimed.leases)
         self.outlook.took(queue, len(claimed.leases), now_ms, is_more_likely=is_more_likely)
         self.outlook.promise(queue, now_ms, claimed.next_due_in_ms)
+        if claimed.reason is not None:
+            self.sweeper.expect(queue, claimed.next_lapse_in_ms)
         self.suspect_queue = queue if claimed.suspect_waits else self.suspect_queue
         is_late = stop_at_ms(answered.sent_ms, lease_ms, self.settings.heartbeat_for(lease_ms)) <= now_ms
         take = self.attempts.give_back if self.stopping.is_set() or is_late else self.attempts.start
@@ -256,7 +255,7 @@ class Crew:
             incarnation=self.incarnation,
             host=socket.gethostname(),
             pid=os.getpid(),
-            version=_VERSION,
+            version=VERSION,
             queues=self.queues,
             slots=self.settings.concurrency,
             running=self.attempts.running,

@@ -18,10 +18,10 @@ from leasemq.clock import Clock
 from leasemq.errors import BackendUnavailable, CorruptRecord, IndeterminateWrite
 from leasemq.protocol.keeping import (
     Held,
-    backoff_ms,
     held_since,
     look_in_ms,
     may_have_ended,
+    retry_in_ms,
     settling_since,
     to_renew,
     watch_in_ms,
@@ -39,7 +39,6 @@ class Round:
 
     answers: tuple[tuple[int, Renewal], ...] = ()  # only those that are not simply held
     error: BackendUnavailable | IndeterminateWrite | CorruptRecord | None = None
-    was_asked: bool = False
 
 
 Tell = Callable[[Round], None]
@@ -58,14 +57,11 @@ class Keeper:
         clock: Clock,
         dice: Dice,
         tell: Tell,
-        *,
-        longest_backoff_ms: int,
     ) -> None:
         self._make_renewer = make_renewer
         self._clock = clock
         self._dice = dice
         self.tell = tell
-        self._longest_backoff_ms = longest_backoff_ms
         self._lock = threading.Lock()
         self._table: dict[int, Held] = {}
         self._in_flight: frozenset[int] = frozenset()
@@ -73,7 +69,7 @@ class Keeper:
         self._renewer: Renewer | None = None
         self._failures = 0
         self.is_stopped = False
-        self.wake: Callable[[], None] = lambda: None  # set by the driver
+        self.wake: Callable[[], None] = lambda: None  # set by the driver when it starts
 
     # ---- the loop's side
 
@@ -117,6 +113,10 @@ class Keeper:
         with self._lock:
             return watch_in_ms(self._table.values(), self._clock())
 
+    def look_now(self) -> None:
+        """Let the driver try again what failed; the backend was reached by somebody. From any thread."""
+        self.wake()
+
     def stop(self) -> None:
         """Renew nothing from now on. From any thread."""
         self.is_stopped = True
@@ -130,15 +130,23 @@ class Keeper:
         with self._lock:
             due = to_renew(self._table.values(), now_ms)
             self._in_flight = frozenset(held.serial for held in due)
+            has_nothing_left = self._failures > 0 and not self._table
         if due:
             self._ask(due)
+        elif has_nothing_left:  # what could not be renewed has ended: nothing here waits for the backend
+            self._failures = 0
+            self.tell(Round())
+        return self._plan()
+
+    def _plan(self) -> int:
+        """Answer how long until the next look, and remember when that is."""
         with self._lock:
-            look_ms = look_in_ms(self._table.values(), self._clock())
-            if self._failures:
-                delay_ms = backoff_ms(self._failures, self._dice(), self._longest_backoff_ms)
-                look_ms = None if look_ms is None else max(look_ms, delay_ms)
+            now_ms = self._clock()
+            look_ms = look_in_ms(self._table.values(), now_ms)
             wait_ms = LONGEST_LOOK_MS if look_ms is None else min(look_ms, LONGEST_LOOK_MS)
-            self._planned_ms = self._clock() + wait_ms
+            if self._failures:
+                wait_ms = retry_in_ms(self._table.values(), now_ms, self._failures, self._dice())
+            self._planned_ms = now_ms + wait_ms
         return wait_ms
 
     def close(self) -> None:
@@ -171,7 +179,7 @@ class Keeper:
         self._failures = self._failures + 1 if failure is not None else 0
         with self._lock:
             self._in_flight = frozenset()  # before anybody is told: who waited for this may go on
-        self.tell(Round(answers=tuple(answers), error=failure, was_asked=True))
+        self.tell(Round(answers=tuple(answers), error=failure))
 
     def _connected(self) -> Renewer:
         if self._renewer is None:

@@ -13,8 +13,6 @@ from leasemq.clock import Clock
 from leasemq.events import BackendBack, BackendLost, Herald
 from leasemq.protocol.keeping import backoff_ms
 
-LONGEST_BACKOFF_MS = 1_000
-
 
 class Link:
     """Who cannot reach the backend at the moment. Owner: one worker, in its loop."""
@@ -26,6 +24,7 @@ class Link:
         self._failures: dict[str, int] = {}
         self._lost_ms = 0
         self._hope = asyncio.Event()
+        self.on_hope: Callable[[], None] = lambda: None  # told when somebody who failed got through
 
     @property
     def is_up(self) -> bool:
@@ -45,6 +44,7 @@ class Link:
         if not self._failures or self._failures.pop(who, None) is None:
             return
         self._hope.set()
+        self.on_hope()
         if self._failures:
             self._hope.clear()  # those who wait now were woken; who fails from here on waits anew
         else:
@@ -52,7 +52,7 @@ class Link:
 
     async def pause(self, who: str) -> None:
         """Wait before this loop's next try: jittered back-off, cut short when another gets through."""
-        wait_ms = backoff_ms(self._failures.get(who, 1), self._dice(), LONGEST_BACKOFF_MS)
+        wait_ms = backoff_ms(self._failures.get(who, 1), self._dice())
         try:
             async with asyncio.timeout(wait_ms / 1_000):
                 await self._hope.wait()

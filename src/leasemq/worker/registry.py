@@ -11,6 +11,8 @@ from leasemq.protocol.insight import WorkerInfo
 from leasemq.worker.link import Link
 from leasemq.worker.settings import ANNOUNCE_MS, ANNOUNCE_TTL_MS
 
+# Reading it from the installed metadata would block the loop that a worker is made in.
+VERSION = "0.1.0"  # the package's; a test compares it with pyproject.toml
 WHO = "announce"
 RETIRE_MS = 250
 

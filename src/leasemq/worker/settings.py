@@ -35,7 +35,7 @@ class WorkerSettings:
     drain_ms: int = DRAIN_MS
     sweep: bool = True
     sweep_batch: int = 100
-    sweep_every_ms: int | None = None  # a quarter of the lease below 30 s, else half of it up to 15 s
+    sweep_every_ms: int | None = None  # an eighth of the lease below 30 s, else half of it up to 15 s
     idle_ms: int | None = None  # the longest sleep: 15 s, and half the shortest lease
     settle_batch: int = 500
     settle_batch_bytes: int = 4 * 1024 * 1024
@@ -72,7 +72,7 @@ class WorkerSettings:
             return self.sweep_every_ms
         lease_ms = self._shortest_lease(routines)
         if lease_ms < LEASE_MS:
-            return max(1, lease_ms // 4)
+            return max(1, lease_ms // 8)
         return min(lease_ms // 2, LONGEST_IDLE_MS)
 
     def idle_for(self, routines: Iterable[Routine]) -> int:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection
+from contextlib import suppress
 
 from leasemq.backend import Backend
+from leasemq.clock import Clock
 from leasemq.errors import BackendUnavailable, IndeterminateWrite, LeaseMQError
 from leasemq.events import Herald, SweepFailed
 from leasemq.maintenance import Chore, Sweep, Swept, follow_up
@@ -13,6 +15,7 @@ from leasemq.worker.dice import Dice
 from leasemq.worker.link import Link
 
 QUIET_STEPS = 4  # a queue where nothing happens gets one more kind of work only at each of these steps
+LAPSE_JITTER_MS = 250  # so that many idle workers do not look for the same dead one at once
 EMPTY_OUTBOX_MS = 1_000  # after a look that found nothing, how long until the next
 
 _MINOR = (Chore.ADVANCE, Chore.FOLLOW_UP, Chore.PRUNE)
@@ -22,15 +25,26 @@ class Sweeper:
     """Sweeps at a steady pace, from a random phase, so that many workers do not sweep at once.
 
     Each step looks for expired leases. The other kinds of work go along while the queue is in use, and
-    take turns, far apart, while it is quiet: an idle worker costs its backend next to nothing.
+    take turns, far apart, while it is quiet: an idle worker costs its backend next to nothing. Between
+    two steps it looks when a lease is expected to end: a claim that came back short has said when.
     """
 
     def __init__(
-        self, sweep: Sweep, link: Link, dice: Dice, *, every_ms: int, on_swept: Callable[[str, Swept], None]
+        self,
+        sweep: Sweep,
+        link: Link,
+        dice: Dice,
+        clock: Clock,
+        *,
+        every_ms: int,
+        on_swept: Callable[[str, Swept], None],
     ) -> None:
         self._sweep = sweep
         self._link = link
         self._dice = dice
+        self._clock = clock
+        self._lapses: dict[str, int] = {}  # when a lease of the queue can end, as last heard
+        self._is_told = asyncio.Event()
         self._every_ms = every_ms
         self._on_swept = on_swept
         self._in_use: set[str] = set()
@@ -40,20 +54,43 @@ class Sweeper:
         """Something happened on this queue."""
         self._in_use.add(queue)
 
+    def expect(self, queue: str, lapse_in_ms: int | None) -> None:
+        """The first running lease of this queue ends then, if nobody renews it; None: none runs."""
+        if lapse_in_ms is None:
+            self._lapses.pop(queue, None)
+            return
+        jitter_ms = int(self._dice.roll() * LAPSE_JITTER_MS)
+        self._lapses[queue] = self._clock() + lapse_in_ms + 1 + jitter_ms
+        self._is_told.set()
+
     async def run(self) -> None:
         """Sweep for ever."""
-        await asyncio.sleep(self._dice.roll() * self._every_ms / 1_000)
+        await self._rest(int(self._dice.roll() * self._every_ms))
         while True:
             more = False
             for queue in self._sweep.queues:
-                more |= await self._step(queue)
+                more |= await self._step(queue, self._chores(queue))
             self._steps += 1
-            await asyncio.sleep(0 if more else self._every_ms / 1_000)
+            await self._rest(0 if more else self._every_ms)
 
-    async def _step(self, queue: str) -> bool:
+    async def _rest(self, rest_ms: int) -> None:
+        """Wait, and look for expired leases where one is expected meanwhile."""
+        until_ms = self._clock() + rest_ms
+        while (now_ms := self._clock()) < until_ms:
+            for queue in [queue for queue, at_ms in self._lapses.items() if at_ms <= now_ms]:
+                del self._lapses[queue]
+                await self._step(queue, (Chore.RECOVER,))
+            next_ms = min([until_ms, *self._lapses.values()])
+            self._is_told.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(max(0, next_ms - self._clock()) / 1_000):
+                    await self._is_told.wait()
+        await asyncio.sleep(0)
+
+    async def _step(self, queue: str, chores: Collection[Chore]) -> bool:
         who = f"sweep {queue}"
         try:
-            swept = await self._sweep.step(queue, self._chores(queue))
+            swept = await self._sweep.step(queue, chores)
         except (BackendUnavailable, IndeterminateWrite) as error:
             self._link.failed(who, error)
             await self._link.pause(who)

@@ -6,18 +6,20 @@ Prints jobs per second for enqueue, and for claim + settle, by batch size and by
 from __future__ import annotations
 
 import asyncio
+import random
 import secrets
 import sys
 import tempfile
 from pathlib import Path
-from uuid import uuid4
 
 from leasemq.backends.sqlite import SqliteBackend
 from leasemq.backends.sqlite.settings import Sync
+from leasemq.client.ids import new_job_id
 from leasemq.clock import boot_ms
 from leasemq.protocol.model import Claimant, Lease, NewJob, Outcome, Settled, Settlement, State
 
 QUEUE = "measured"
+DICE = random.Random(1)  # drawing from the system would be a tenth of what is measured
 LEASE_MS = 30_000
 SIZES: tuple[tuple[Sync, int, int], ...] = (
     ("normal", 100, 40_000),
@@ -29,13 +31,13 @@ SIZES: tuple[tuple[Sync, int, int], ...] = (
 
 def new_jobs(count: int) -> list[NewJob]:
     """No-op jobs with ids and payloads of the usual size."""
-    return [NewJob(id=str(uuid4()), task="tests.noop", payload=b'{"args":[1,2]}') for _ in range(count)]
+    return [NewJob(id=new_job_id(), task="tests.noop", payload=b'{"args":[1,2]}') for _ in range(count)]
 
 
 def completed(lease: Lease) -> Settlement:
     """The settlement of a handler that returned nothing."""
     return Settlement(
-        id=secrets.randbits(63),
+        id=DICE.getrandbits(63),
         job_id=lease.ref.id,
         generation=lease.ref.generation,
         fence=lease.fence,
@@ -61,26 +63,44 @@ async def drain(backend: SqliteBackend, batch: int) -> int:
         done += sum(answer is Settled.APPLIED for answer in answers)
 
 
-async def measured(folder: Path, sync: Sync, batch: int, count: int) -> tuple[int, int]:
-    """Jobs per second: enqueued in batches of 500, then claimed and settled in batches of `batch`."""
+async def exchange_all(backend: SqliteBackend, batch: int) -> int:
+    """As `drain`, but each settlement brings the next claim, as a busy worker has it; answers how many."""
+    done, settlements = 0, list[Settlement]()
+    while True:
+        claimant = Claimant(worker="w", incarnation="i", request_id=secrets.token_hex(16))
+        settled, claimed = await backend.exchange(QUEUE, settlements, batch, LEASE_MS, claimant)
+        done += sum(answer is Settled.APPLIED for answer in settled)
+        settlements = [completed(lease) for lease in claimed.leases]
+        if not settlements:
+            return done
+
+
+async def measured(folder: Path, sync: Sync, batch: int, count: int) -> list[int]:
+    """Jobs per second: enqueued in batches of 500, claimed and settled, and exchanged, in batches of `batch`."""
     backend = SqliteBackend(folder / f"{sync}-{batch}.db", sync=sync)
     await backend.prepare()
-    jobs = new_jobs(count)
-    started_ms = boot_ms()
-    for start in range(0, count, 500):
-        await backend.enqueue(QUEUE, jobs[start : start + 500])
-    stored_ms = boot_ms()
-    assert await drain(backend, batch) == count
-    ended_ms = boot_ms()
+    rates = []
+    for work in (drain, exchange_all):
+        jobs = new_jobs(count)
+        started_ms = boot_ms()
+        for start in range(0, count, 500):
+            await backend.enqueue(QUEUE, jobs[start : start + 500])
+        stored_ms = boot_ms()
+        assert await work(backend, batch) == count
+        rates += [stored_ms - started_ms, boot_ms() - stored_ms]
     await backend.close()
-    return count * 1_000 // max(1, stored_ms - started_ms), count * 1_000 // max(1, ended_ms - stored_ms)
+    return [count * 1_000 // max(1, took_ms) for took_ms in rates]
 
 
 def main(folder: Path) -> None:
     """Print one line per size."""
     for sync, batch, count in SIZES:
-        enqueued, settled = asyncio.run(measured(folder, sync, batch, count))
-        print(f"sync={sync:6} batch={batch:4}: enqueue {enqueued:7,}/s  claim+settle {settled:7,}/s")
+        enqueued, settled, _, exchanged = asyncio.run(measured(folder, sync, batch, count))
+        print(
+            f"sync={sync:6} batch={batch:4}: enqueue {enqueued:7,}/s  claim+settle {settled:7,}/s"
+            f"  exchange {exchanged:7,}/s",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -230,6 +230,11 @@ class Shelf:
         job = self.first_due()
         return None if job is None else max(0, job.due_ms - self.clock())
 
+    def next_lapse_in_ms(self) -> int | None:
+        """Answer how long until the first running lease ends, if it is not renewed."""
+        ends = [job.lease_until_ms for job in self.active.values() if job.lease_until_ms is not None]
+        return max(0, min(ends) - self.clock()) if ends else None
+
     def overdue(self) -> Iterator[Stored]:
         """Yield the jobs past their ttl that are not active, in order of ttl, taking each off the list."""
         now = self.clock()

@@ -111,7 +111,11 @@ def claim(shelf: Shelf, limit: int, lease_ms: int, claimant: Claimant) -> Claime
         return Claimed(leases=leases, next_due_in_ms=shelf.next_due_in_ms())
     _expire_overdue(shelf, limit)
     if shelf.paused:
-        return Claimed(next_due_in_ms=shelf.next_due_in_ms(), reason=NothingClaimed.PAUSED)
+        return Claimed(
+            next_due_in_ms=shelf.next_due_in_ms(),
+            next_lapse_in_ms=shelf.next_lapse_in_ms(),
+            reason=NothingClaimed.PAUSED,
+        )
     suspects = shelf.first_ready(shelf.suspects, 1)
     if suspects and claimant.takes_suspect and limit > 0:
         _start(shelf, suspects[0], lease_ms, claimant)
@@ -120,10 +124,12 @@ def claim(shelf: Shelf, limit: int, lease_ms: int, claimant: Claimant) -> Claime
     taken = shelf.first_ready(shelf.ready, limit)
     for job in taken:
         _start(shelf, job, lease_ms, claimant)
+    is_short = len(taken) < limit
     return Claimed(
         leases=tuple(job.lease() for job in taken),
         next_due_in_ms=shelf.next_due_in_ms(),
-        reason=NothingClaimed.EMPTY if len(taken) < limit else None,
+        next_lapse_in_ms=shelf.next_lapse_in_ms() if is_short else None,
+        reason=NothingClaimed.EMPTY if is_short else None,
         suspect_waits=bool(suspects) and _reserve_suspect(shelf, claimant.incarnation, lease_ms),
     )
 

@@ -26,9 +26,10 @@ from leasemq.protocol.model import (
 
 _KNOWN = statement("enqueue_known")
 _SAME = statement("enqueue_same")
-_NEXT_KEY = statement("next_key")
+_NEWEST_KEY = statement("newest_key")
 _JOB = statement("enqueue")
 _BODY = statement("enqueue_body")
+_TERMS = statement("enqueue_terms")
 _PARENT = statement("enqueue_parent")
 _HOLD_READ = statement("hold_read")
 _HOLD_PUT = statement("hold_put")
@@ -73,14 +74,19 @@ class _Intake:
         self._book = book
         rows = _KNOWN.rows(step.connection, book.key, json_array([job.id for job in jobs]))
         self._known = {row[0]: JobRow._make(row[1:]) for row in rows}
-        found = _NEXT_KEY.row(step.connection)
+        found = _NEWEST_KEY.row(step.connection)
         assert found is not None
-        self._next_key: int = found[0]
+        # Never a key that this queue gave before, though its job is gone: cursors compare them.
+        book.newest_key = max(found[0], book.newest_key)
+        self._created: set[str] = set()  # by this batch, and not read back yet
         self._jobs: list[tuple[object, ...]] = []
         self._bodies: list[tuple[object, ...]] = []
+        self._terms: list[tuple[object, ...]] = []
 
     def accept(self, job: NewJob) -> Enqueued:
         """Answer one request, and store what it asks for if nothing stands for it."""
+        if job.id in self._created:
+            self._read_back(job.id)
         known = self._known.get(job.id)
         if known is not None and (known.state not in job.reuse or known.request == job.request != 0):
             return self._existing(job, known)
@@ -95,12 +101,19 @@ class _Intake:
         self._forget(known)
         return self._create(job, known.generation + 1, known.fence)
 
+    def _read_back(self, job_id: str) -> None:
+        """An id twice in one batch: the second meets what the first stored."""
+        self.flush()
+        self._created.remove(job_id)
+        self._known |= jobs_by_id(self._step, self._book, [job_id])
+
     def flush(self) -> None:
         """Write the inserts that were kept back."""
         if self._jobs:
             _JOB.many(self._step.connection, self._jobs)
             _BODY.many(self._step.connection, self._bodies)
-            self._jobs, self._bodies = [], []
+            _TERMS.many(self._step.connection, self._terms)
+            self._jobs, self._bodies, self._terms = [], [], []
 
     def _existing(self, job: NewJob, known: JobRow) -> Enqueued:
         self.flush()
@@ -122,12 +135,15 @@ class _Intake:
         """Delete the record that a new generation replaces, and with it the ids merged into it."""
         self.flush()
         drop(self._step, self._book, [row])
-        self._known = {id_: known for id_, known in self._known.items() if known.key != row.key}
+        named = [id_ for id_, known in self._known.items() if known.key == row.key]
+        for id_ in named:
+            del self._known[id_]
+        self._known |= jobs_by_id(self._step, self._book, named)  # merged ones stand for themselves again
 
     def _create(self, job: NewJob, generation: int, last_fence: int) -> Enqueued:
         step, book = self._step, self._book
-        now, key = step.now_ms, self._next_key
-        self._next_key += 1
+        book.newest_key += 1
+        now, key = step.now_ms, book.newest_key
         due_ms = max(now, now + job.delay_ms if job.due_at_ms is None else job.due_at_ms)
         state = _first_state(has_parents=bool(job.parents), due_ms=due_ms, now_ms=now)
         expires_ms = None if job.ttl_ms is None else now + job.ttl_ms
@@ -140,6 +156,8 @@ class _Intake:
             )
         )
         self._bodies.append(_body(key, job))
+        if job.ttl_ms is not None or job.unique is not None or job.creator is not None:
+            self._terms.append(_terms(key, job))
         ref = Ref(queue=book.name, id=job.id, generation=generation)
         if job.unique is not None:
             take_key(step, book, ref, job.unique)
@@ -147,26 +165,7 @@ class _Intake:
             self._attach(key, ref, job.parents)
         book.move(None, state)
         book.tell(ref, EventKind.ENQUEUED, state, 0)
-        self._known[job.id] = JobRow(
-            key=key,
-            id=job.id,
-            generation=generation,
-            state=state,
-            attempts=0,
-            fence=last_fence,
-            nonce="",
-            lease_until_ms=None,
-            cancel_requested=0,
-            settled_by=None,
-            replays=0,
-            due_ms=due_ms,
-            expires_ms=expires_ms,
-            frees_key=frees_key,
-            dependants=0,
-            attempt_outcome=None,
-            suspect=0,
-            request=job.request,
-        )
+        self._created.add(job.id)
         return Enqueued(ref=ref, acceptance=Acceptance.CREATED, state=state)
 
     def _attach(self, key: int, ref: Ref, parents: Sequence[Parent]) -> None:
@@ -233,10 +232,16 @@ def _frees_key(unique: Unique | None) -> int:
 
 
 def _body(key: int, job: NewJob) -> tuple[object, ...]:
-    keep, unique, creator = job.keep, job.unique, job.creator
+    keep = job.keep
+    ages_ms = (keep.result_ms, keep.record_ms, keep.dead_ms)
+    return (key, job.task, job.payload, job.overrides, job.headers, job.max_stalls, *ages_ms)
+
+
+def _terms(key: int, job: NewJob) -> tuple[object, ...]:
+    unique, creator = job.unique, job.creator
     return (
-        *(key, job.task, job.payload, job.overrides, job.headers, job.max_stalls),
-        *(keep.result_ms, keep.record_ms, keep.dead_ms, job.ttl_ms),
+        key,
+        job.ttl_ms,
         *(_NO_UNIQUE if unique is None else (unique.key, unique.mode, unique.until, unique.window_ms)),
         *(_NO_CREATOR if creator is None else (creator.queue, creator.id, creator.generation)),
     )

@@ -25,7 +25,14 @@ from leasemq.backends.sqlite.lanes import Lanes
 from leasemq.backends.sqlite.listening import SqliteListener
 from leasemq.backends.sqlite.renewing import SqliteRenewer
 from leasemq.backends.sqlite.schema import check_library, prepared
-from leasemq.backends.sqlite.settings import Settings, Sync, check_settings, located
+from leasemq.backends.sqlite.settings import (
+    BUSY_TIMEOUT_MS,
+    NAMESPACE,
+    Settings,
+    Sync,
+    check_settings,
+    located,
+)
 from leasemq.backends.sqlite.step import Step
 from leasemq.clock import Clock, wall_ms
 from leasemq.errors import Unsupported
@@ -84,11 +91,11 @@ class SqliteBackend:
         self,
         path: str | Path,
         *,
-        namespace: str = "leasemq",
+        namespace: str = NAMESPACE,
         sync: Sync = "full",
         clock: Clock | None = None,
         inline: bool = False,
-        busy_timeout_ms: int = 5_000,
+        busy_timeout_ms: int = BUSY_TIMEOUT_MS,
         event_limit: int = EVENT_LIMIT,
         request_limit: int = 10_000,
     ) -> None:
@@ -128,8 +135,7 @@ class SqliteBackend:
 
     async def close(self) -> None:
         """See `Backend.close`."""
-        if self._lanes_of_process is not None and self._lanes_of_process.pid == os.getpid():
-            await self._lanes_of_process.close()
+        await self._lanes().close()
 
     async def enqueue(self, queue: str, jobs: Sequence[NewJob]) -> Sequence[Enqueued]:
         """See `Work.enqueue`."""
@@ -305,8 +311,11 @@ class SqliteBackend:
         )
 
     def _lanes(self) -> Lanes:
-        """Answer this process's lanes. A connection must not be carried across a fork, nor closed by a child
-        (https://sqlite.org/howtocorrupt.html#_carrying_an_open_database_connection_across_a_fork_)."""
+        """Answer this process's lanes.
+
+        A connection must not be carried across a fork, nor be closed by the child
+        (https://sqlite.org/howtocorrupt.html, section 2.6).
+        """
         lanes = self._lanes_of_process
         if lanes is None or lanes.pid != os.getpid():
             if lanes is not None:
@@ -332,7 +341,7 @@ def from_url(url: str) -> SqliteBackend:
     location = located(url)
     return SqliteBackend(
         location.path,
-        namespace=location.namespace or "leasemq",
-        sync=location.sync or "full",
-        busy_timeout_ms=location.busy_timeout_ms or 5_000,
+        namespace=location.namespace,
+        sync=location.sync,
+        busy_timeout_ms=location.busy_timeout_ms,
     )

@@ -42,6 +42,7 @@ _EXPIRED = statement("expired")
 _OVERDUE = statement("overdue")
 _SUSPECT_WAITS = statement("suspect_waits")
 _NEXT_DUE = statement("next_due")
+_NEXT_LAPSE = statement("next_lapse")
 _ATTEMPT_KEEP = statement("attempt_keep")
 _ATTEMPT_TRIM = statement("attempt_trim")
 
@@ -58,7 +59,11 @@ def claim(step: Step, queue: str, limit: int, lease_ms: int, claimant: Claimant)
         return Claimed(leases=_leases(queue, mine), next_due_in_ms=next_due_in_ms(step, book))
     expire_overdue(step, book, limit)
     if book.paused:
-        return Claimed(next_due_in_ms=next_due_in_ms(step, book), reason=NothingClaimed.PAUSED)
+        return Claimed(
+            next_due_in_ms=next_due_in_ms(step, book),
+            next_lapse_in_ms=_next_lapse_in_ms(step, book),
+            reason=NothingClaimed.PAUSED,
+        )
     if claimant.takes_suspect and limit > 0:
         suspects = _picked(step, book, suspect=1, limit=1)
         if suspects:
@@ -67,10 +72,12 @@ def claim(step: Step, queue: str, limit: int, lease_ms: int, claimant: Claimant)
             return Claimed(leases=taken, next_due_in_ms=next_due_in_ms(step, book))
     suspect_waits = _suspect_waits(step, book, claimant.incarnation, lease_ms)
     taken = _take(step, book, _picked(step, book, suspect=0, limit=limit), lease_ms, claimant)
+    is_short = len(taken) < limit
     return Claimed(
         leases=taken,
         next_due_in_ms=next_due_in_ms(step, book),
-        reason=NothingClaimed.EMPTY if len(taken) < limit else None,
+        next_lapse_in_ms=_next_lapse_in_ms(step, book) if is_short else None,
+        reason=NothingClaimed.EMPTY if is_short else None,
         suspect_waits=suspect_waits,
     )
 
@@ -107,6 +114,13 @@ def next_due_in_ms(step: Step, book: Book) -> int | None:
     if not book.counts[State.SCHEDULED]:
         return None
     row = _NEXT_DUE.row(step.connection, book.key)
+    return None if row is None else max(0, row[0] - step.now_ms)
+
+
+def _next_lapse_in_ms(step: Step, book: Book) -> int | None:
+    if not book.counts[State.ACTIVE]:
+        return None
+    row = _NEXT_LAPSE.row(step.connection, book.key)
     return None if row is None else max(0, row[0] - step.now_ms)
 
 

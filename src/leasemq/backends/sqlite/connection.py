@@ -8,6 +8,7 @@ import threading
 from contextlib import suppress
 
 from leasemq.backends.sqlite.faults import is_busy
+from leasemq.backends.sqlite.forking import AtWork
 from leasemq.backends.sqlite.settings import Settings, Sync
 from leasemq.backends.sqlite.turn import Turn
 from leasemq.clock import boot_ms
@@ -36,6 +37,7 @@ class WritingConnection:
     """A connection that writes, in its turn. Owner: the one thread that uses it."""
 
     def __init__(self, settings: Settings, sync: Sync) -> None:
+        self.at_work = AtWork()  # held by whoever is inside SQLite with this connection
         self._settings = settings
         self._sync: Sync = sync
         self._turn: Turn | None = Turn(settings.path)
@@ -58,37 +60,40 @@ class WritingConnection:
         """
         self._take_turn(first=first)
         try:
-            while not self._has_begun():
+            while (error := self._begun()) is not None:
                 if boot_ms() >= until_ms:
-                    self.raw.execute("BEGIN IMMEDIATE")  # the last try raises what it finds
-                    return
+                    raise error
                 self._pause.wait(_PAUSE_SECONDS * secrets.randbelow(1_000) / 1_000)
         except sqlite3.Error:
             self._give_turn_back()
             raise
 
-    def _has_begun(self) -> bool:
+    def _begun(self) -> sqlite3.Error | None:
+        """Try once; answers what is in the way if that may pass."""
         try:
-            self.raw.execute("BEGIN IMMEDIATE")
+            with self.at_work:
+                self.raw.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError as error:
             if not is_busy(error):
                 raise
-            return False
-        return True
+            return error
+        return None
 
     def commit(self) -> None:
         """Make it true, unless it is rolled back already, and let the next one write."""
         try:
-            if self.raw.in_transaction:
-                self.raw.execute("COMMIT")
+            with self.at_work:
+                if self.raw.in_transaction:
+                    self.raw.execute("COMMIT")
         finally:
             self._give_turn_back()
 
     def give_up(self, *, keep_open: bool = False) -> None:
         """Undo what was begun, let the next one write, and open the file anew unless told otherwise."""
         try:
-            if self._connection is not None and self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
+            with self.at_work:
+                if self._connection is not None and self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
         except sqlite3.Error:
             keep_open = False  # closing rolls back as well
         self._give_turn_back()
@@ -100,7 +105,7 @@ class WritingConnection:
         if self._turn is not None:
             self._turn.close()
         if self._connection is not None:
-            with suppress(sqlite3.Error):  # whatever is wrong with it, it is given up
+            with self.at_work, suppress(sqlite3.Error):  # whatever is wrong with it, it is given up
                 self._connection.close()
         self._connection = None
 
@@ -109,8 +114,9 @@ class WritingConnection:
             return
         try:
             self._turn.take(first=first)
-        except OSError:
-            self._turn = None  # a folder that cannot be written: SQLite says the same in better words
+        except OSError:  # a folder that cannot be written: SQLite says the same in better words
+            self._turn.close()
+            self._turn = None
 
     def _give_turn_back(self) -> None:
         if self._turn is not None:

@@ -31,7 +31,7 @@ def end(step: Step, book: Book, row: JobRow, state: State, *, reason: str | None
     let_go(step, book, row, state)
     book.move(row.state, state)
     book.tell(row.ref(book), EventKind(state.value), state, row.attempts)
-    book.ended.add(row.ref(book))
+    book.ended.append((row.id, row.generation))
     if kept_ms == 0:
         drop(step, book, [row._replace(state=state)])
 

@@ -25,11 +25,6 @@ def is_busy(error: sqlite3.Error) -> bool:
     return _primary(error) in _BUSY
 
 
-def is_file_fault(error: sqlite3.Error) -> bool:
-    """Whether the fault lies with the file, so that the connection is better opened anew."""
-    return not isinstance(error, sqlite3.IntegrityError) and not is_busy(error)
-
-
 def translated(error: sqlite3.Error, path: str, *, committing: bool = False) -> LeaseMQError:
     """Answer the error to raise `from` this one. `committing`: it came from COMMIT."""
     match _primary(error):

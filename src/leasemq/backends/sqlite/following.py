@@ -8,7 +8,7 @@ from dataclasses import replace
 import msgspec
 
 from leasemq.backends.sqlite.ending import end
-from leasemq.backends.sqlite.rows import JobRow, corrupt, jobs_by_id, json_array, stored_state
+from leasemq.backends.sqlite.rows import JobRow, jobs_by_id, json_array, stored_state
 from leasemq.backends.sqlite.settling import refuse
 from leasemq.backends.sqlite.statements import Row, statement
 from leasemq.backends.sqlite.step import Book, Step
@@ -37,7 +37,6 @@ _OPEN_PARENTS = statement("open_parents")
 _SET_DUE = statement("set_due")
 _VALUE_PUT = statement("value_put")
 _NOTE_LOG = statement("note_log")
-_NOTE_LOG_COUNT = statement("note_log_count")
 _NOTE_LOG_TRIM = statement("note_log_trim")
 
 _unpack_job = msgspec.msgpack.Decoder(NewJob).decode
@@ -63,7 +62,6 @@ def _noted(step: Step, book: Book, row: JobRow | None, entry: Note) -> Noted:
             _VALUE_PUT.run(step.connection, row.key, entry.kind.value, entry.value)
         case NoteKind.LOG:
             _NOTE_LOG.run(step.connection, row.key, entry.value)
-            _NOTE_LOG_COUNT.run(step.connection, row.key)
             _NOTE_LOG_TRIM.run(step.connection, row.key, HISTORY_LIMIT)
         case NoteKind.OFFER:
             assert entry.child is not None
@@ -87,10 +85,12 @@ def outbox(step: Step, queue: str, limit: int) -> Sequence[FollowUp]:
     book = step.book(queue)
     if book is None:
         return ()
-    return tuple(_follow_up(queue, row) for row in _OUTBOX.rows(step.connection, book.key, max(limit, 0)))
+    entries = [_follow_up(row) for row in _OUTBOX.rows(step.connection, book.key, max(limit, 0))]
+    return tuple(entry for entry in entries if entry is not None)
 
 
-def _follow_up(queue: str, row: Row) -> FollowUp:
+def _follow_up(row: Row) -> FollowUp | None:
+    """Answer the entry; one that cannot be read stays where it is, out of the others' way."""
     try:
         return FollowUp(
             id=row[0],
@@ -101,8 +101,8 @@ def _follow_up(queue: str, row: Row) -> FollowUp:
             outcome=None if row[9] is None else State(row[9]),
             job=None if row[10] is None else _unpack_job(row[10]),
         )
-    except (ValueError, TypeError, msgspec.MsgspecError) as error:
-        raise corrupt(queue, str(row[3]), f"its follow-up {row[0]} is {row[1:]!r}") from error
+    except (ValueError, TypeError, msgspec.MsgspecError):
+        return None
 
 
 def outbox_done(step: Step, queue: str, ids: Sequence[int]) -> None:

@@ -6,6 +6,7 @@ from leasemq.backends.sqlite.connection import WritingConnection
 from leasemq.backends.sqlite.lane import Hear, T, Work
 from leasemq.backends.sqlite.settings import Settings
 from leasemq.backends.sqlite.writer import run_at_once
+from leasemq.errors import BackendUnavailable
 
 
 class InlineLane:
@@ -15,6 +16,7 @@ class InlineLane:
         self._settings = settings
         self._hear = hear
         self._connection = WritingConnection(settings, settings.sync)
+        self._is_closed = False
 
     async def run(self, work: Work[T]) -> T:
         """See `Lane.run`."""
@@ -22,8 +24,11 @@ class InlineLane:
 
     def run_now(self, work: Work[T]) -> T:
         """Run it at once."""
+        if self._is_closed:
+            raise BackendUnavailable(f"the backend on {self._settings.path!r} is closed: prepare it again")
         return run_at_once(self._connection, self._settings, work, self._hear)
 
     async def close(self) -> None:
         """See `Lane.close`."""
+        self._is_closed = True
         self._connection.close()

@@ -9,10 +9,10 @@ import msgspec
 from leasemq.backends.sqlite.records import records
 from leasemq.backends.sqlite.rows import json_array
 from leasemq.backends.sqlite.statements import statement
-from leasemq.backends.sqlite.step import Book, PackedEvent, Step
+from leasemq.backends.sqlite.step import PackedEvent, Step
 from leasemq.errors import CorruptRecord, CursorExpired
 from leasemq.protocol.insight import Counts, Event, EventKind, EventPage, Filter, JobRecord, Page
-from leasemq.protocol.model import TERMINAL, Ref, State
+from leasemq.protocol.model import Ref, State
 
 _GET = statement("get")
 _FIND = statement("find")
@@ -22,7 +22,8 @@ _LONGEST_WAITING = statement("longest_waiting")
 _EVENTS = statement("events")
 
 _PAGE_LIMIT = 1_000
-_FEW = 10_000  # jobs that are better sorted than walked past
+_FEW = 10_000  # jobs that are better sorted than searched for among all
+_LANES = (State.WAITING, State.SCHEDULED, State.BLOCKED, State.ACTIVE)  # as find_few.sql asks for them
 _unpack_events = msgspec.msgpack.Decoder(list[PackedEvent]).decode
 
 
@@ -48,9 +49,7 @@ def find(step: Step, queue: str, where: Filter, cursor: str | None, limit: int) 
     if book is None:
         return Page(jobs=(), cursor=None)
     limit = max(0, min(limit, _PAGE_LIMIT))
-    selection = _FIND_FEW if _are_few(book, where) else _FIND
-    rows = selection.rows(
-        step.connection,
+    asked = (
         book.key,
         None if cursor is None else int(cursor),
         json_array(sorted(where.states)) if where.states else None,
@@ -59,17 +58,14 @@ def find(step: Step, queue: str, where: Filter, cursor: str | None, limit: int) 
         None if where.older_than_ms is None else step.now_ms - where.older_than_ms,
         limit + 1,
     )
+    if where.states and sum(book.counts[state] for state in where.states) < _FEW:
+        rows = _FIND_FEW.rows(step.connection, *asked, *(state in where.states for state in _LANES))
+    else:
+        rows = _FIND.rows(step.connection, *asked)
     keys = [row[0] for row in rows[:limit]]
     found = records(step, queue, keys).values()
     jobs = tuple(record for record in found if isinstance(record, JobRecord))
     return Page(jobs=jobs, cursor=str(keys[-1]) if keys and len(rows) > limit else None)
-
-
-def _are_few(book: Book, where: Filter) -> bool:
-    """Whether the states asked for, and all that have not ended, hold few jobs."""
-    unfinished = sum(number for state, number in book.counts.items() if state not in TERMINAL)
-    asked = sum(book.counts[state] for state in where.states)
-    return bool(where.states) and unfinished + asked < _FEW
 
 
 def counts(step: Step, queue: str) -> Counts:

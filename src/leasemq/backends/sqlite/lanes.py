@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager, suppress
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 
 from leasemq.backends.sqlite.connection import WritingConnection
 from leasemq.backends.sqlite.inline import InlineLane
 from leasemq.backends.sqlite.lane import Lane, ThreadLane
-from leasemq.backends.sqlite.listening import Audience, SqliteListener
+from leasemq.backends.sqlite.listening import Audience, Seen, SqliteListener
 from leasemq.backends.sqlite.reader import Snapshots
 from leasemq.backends.sqlite.renewing import SqliteRenewer
 from leasemq.backends.sqlite.settings import Settings
-from leasemq.backends.sqlite.watching import Seen, Watch, baselines
+from leasemq.backends.sqlite.watching import Watch, seen_now
 from leasemq.backends.sqlite.writer import GroupCommit, run_at_once
 from leasemq.errors import BackendUnavailable
 
@@ -28,7 +28,7 @@ class Lanes:
         self._settings = settings
         self._guard = threading.Lock()
         self._watch: Watch | None = None
-        self._audience = Audience(opened=self._start_watch, emptied=self._stop_watch)
+        self._audience = Audience(changed=self._see_to_watch)
         self._inline: InlineLane | None = None
         if inline:
             self._inline = InlineLane(settings, self._audience.hear)
@@ -39,9 +39,15 @@ class Lanes:
             self.writer = ThreadLane("leasemq-sqlite-writer", settings, crew)
             self.reader = ThreadLane("leasemq-sqlite-reader", settings, Snapshots(settings))
 
-    def listen(self, queues: Sequence[str]) -> AbstractAsyncContextManager[SqliteListener]:
+    @asynccontextmanager
+    async def listen(self, queues: Sequence[str]) -> AsyncIterator[SqliteListener]:
         """See `Work.listen`."""
-        return self._audience.listen(queues)
+        seen: dict[str, Seen] = {}
+        if self._inline is None:
+            with suppress(BackendUnavailable):  # the watch will get through, and look at the jobs then
+                seen = await self.reader.run(lambda step: seen_now(step, queues))
+        with self._audience.listen(queues, seen) as listener:
+            yield listener
 
     def renewer(self) -> SqliteRenewer:
         """See `Work.renewer`. A renewal need not survive a power cut, so it waits for no disk."""
@@ -57,25 +63,17 @@ class Lanes:
     async def close(self) -> None:
         """Finish what is under way and close everything. Repeatable."""
         self.is_closed = True
-        self._stop_watch()
+        self._see_to_watch()
         await self.writer.close()
         await self.reader.close()
 
-    async def _start_watch(self, queues: Sequence[str]) -> None:
-        """See to it that what other processes commit from now on is heard."""
-        if self._inline is not None:
-            return
-        now: dict[str, Seen] = {}
-        with suppress(BackendUnavailable):  # the watch tries on, and looks at the jobs when it gets through
-            now = await self.reader.run(lambda step: baselines(step, queues))
+    def _see_to_watch(self) -> None:
+        """Watch the file while somebody listens, and no longer."""
         with self._guard:
-            if self._watch is None:
+            is_wanted = bool(self._audience.listeners) and self._inline is None and not self.is_closed
+            if is_wanted and self._watch is None:
                 self._watch = Watch(self._settings, self._audience)
                 self._watch.start()
-            self._watch.expect(now)
-
-    def _stop_watch(self) -> None:
-        with self._guard:
-            if self._watch is not None:
+            elif not is_wanted and self._watch is not None:
                 self._watch.stop()
-            self._watch = None
+                self._watch = None

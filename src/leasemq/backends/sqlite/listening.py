@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 from leasemq.backends.sqlite.step import Heard
 from leasemq.protocol.model import Ref, Wake
@@ -14,10 +15,19 @@ from leasemq.protocol.model import Ref, Wake
 _OWN_STEPS = 256  # own steps remembered; one forgotten too early is told twice, which is harmless
 
 
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """How far one queue's changes were seen."""
+
+    event_number: int
+    resumes: int
+
+
 class SqliteListener:
     """See `leasemq.backend.Listener`. Owner: the task that opened it; others only add to it, in its loop."""
 
-    def __init__(self, queues: Sequence[str]) -> None:
+    def __init__(self, queues: Sequence[str], seen: Mapping[str, Seen]) -> None:
+        self.seen = seen
         self._loop = asyncio.get_running_loop()
         self._heard = asyncio.Event()
         self._queues = frozenset(queues)
@@ -71,10 +81,7 @@ class SqliteListener:
         is_mine = heard.queue in self._queues
         woken = heard.queue if is_mine and heard.woken else None
         cancels = heard.cancels if is_mine else frozenset()
-        ended: frozenset[Ref] = frozenset()
-        if heard.ended:
-            with self._guard:
-                ended = heard.ended & self._interest.get(heard.queue, set())
+        ended = self._wanted(heard)
         if woken is None and not cancels and not ended:
             return
         if _is_running(self._loop):
@@ -84,6 +91,14 @@ class SqliteListener:
             self._loop.call_soon_threadsafe(self._note, woken, cancels, ended)
         except RuntimeError:
             return  # its loop is closed: nobody waits in it
+
+    def _wanted(self, heard: Heard) -> frozenset[Ref]:
+        """Answer those of the jobs that ended which it wants to hear of."""
+        if not heard.ended or heard.queue not in self._interest:
+            return frozenset()
+        ended = {Ref(queue=heard.queue, id=id_, generation=life) for id_, life in heard.ended}
+        with self._guard:
+            return frozenset(ended & self._interest.get(heard.queue, set()))
 
     def _note(self, woken: str | None, cancels: frozenset[Ref], ended: frozenset[Ref]) -> None:
         if woken is not None:
@@ -103,14 +118,11 @@ def _is_running(loop: asyncio.AbstractEventLoop) -> bool:
 class Audience:
     """The listeners of one backend object. Owner: the backend object; any thread may speak to it."""
 
-    def __init__(
-        self, opened: Callable[[Sequence[str]], Awaitable[None]], emptied: Callable[[], None]
-    ) -> None:
+    def __init__(self, changed: Callable[[], None]) -> None:
         self._guard = threading.Lock()
         self._listeners: tuple[SqliteListener, ...] = ()
         self._own: deque[tuple[str, int]] = deque(maxlen=_OWN_STEPS)
-        self._opened = opened
-        self._emptied = emptied
+        self._changed = changed  # told when somebody came or went
 
     @property
     def listeners(self) -> tuple[SqliteListener, ...]:
@@ -131,18 +143,16 @@ class Audience:
         """Whether the step that ended with this event was committed here, and so was told already."""
         return (queue, event_number) in self._own
 
-    @asynccontextmanager
-    async def listen(self, queues: Sequence[str]) -> AsyncIterator[SqliteListener]:
-        """Have a listener that hears from now on."""
-        listener = SqliteListener(queues)
+    @contextmanager
+    def listen(self, queues: Sequence[str], seen: Mapping[str, Seen]) -> Iterator[SqliteListener]:
+        """Have a listener that hears what comes after `seen`."""
+        listener = SqliteListener(queues, seen)
         with self._guard:
             self._listeners = (*self._listeners, listener)
         try:
-            await self._opened(queues)
+            self._changed()
             yield listener
         finally:
             with self._guard:
                 self._listeners = tuple(other for other in self._listeners if other is not listener)
-                is_empty = not self._listeners
-            if is_empty:
-                self._emptied()
+            self._changed()

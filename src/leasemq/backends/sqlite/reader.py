@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from leasemq.backends.sqlite.connection import opened
+from leasemq.backends.sqlite.forking import AtWork
 from leasemq.backends.sqlite.lane import Request
 from leasemq.backends.sqlite.settings import Settings
 from leasemq.backends.sqlite.writer import new_step, told
@@ -17,13 +18,15 @@ class Snapshots:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self._at_work = AtWork()
         self._connection: sqlite3.Connection | None = None
 
     def carry_out(self, group: Sequence[Request[object]]) -> None:
         """See `Crew.carry_out`."""
         for request in group:
             try:
-                self._run(request)
+                with self._at_work:
+                    self._run(request)
             except Exception as error:  # whatever it is, it is the caller's: the thread must go on
                 request.error = told(error, self._settings.path)
                 if isinstance(error, sqlite3.Error):

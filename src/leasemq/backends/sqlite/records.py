@@ -54,7 +54,6 @@ class _Job(NamedTuple):
     result_until_ms: int | None
     reason: str | None
     replays: int
-    refused_count: int
     worker: str
     incarnation: str
     claimed_ms: int
@@ -63,6 +62,7 @@ class _Job(NamedTuple):
     attempt_ended_ms: int | None
     attempt_outcome: str | None
     attempt_failed: int
+    result: bytes | None
     task: str
     payload: bytes
     overrides: bytes
@@ -81,7 +81,7 @@ class _Job(NamedTuple):
 
 
 _CHECKS = tuple((name, frozenset(get_args(kind) or (kind,))) for name, kind in get_type_hints(_Job).items())
-_COUNTERS = ("attempts", "failures", "stalls", "replays", "refused_count", "max_stalls")
+_COUNTERS = ("attempts", "failures", "stalls", "replays", "max_stalls")
 
 
 def records(step: Step, queue: str, keys: Sequence[int]) -> dict[int, JobRecord | CorruptRecord]:
@@ -115,11 +115,18 @@ class _Hanging:
 
     def __init__(self, step: Step, listed: str) -> None:
         connection = step.connection
-        self.values = {(row[0], row[1]): _blob(row[2]) for row in _VALUES.rows(connection, listed)}
+        self.values: dict[tuple[int, str], object] = {
+            (job, kind): value for job, kind, value in _VALUES.rows(connection, listed)
+        }
         self.attempts = _grouped(_ATTEMPTS.rows(connection, listed))
         self.refused = _grouped(_REFUSED.rows(connection, listed))
         self.log = _grouped(_LOG.rows(connection, listed))
         self.parents = _grouped(_PARENTS.rows(connection, listed))
+
+    def value(self, job: int, kind: str) -> bytes | None:
+        """Answer a value of a job. Raises: TypeError."""
+        value = self.values.get((job, kind))
+        return None if value is None else _blob(value)
 
 
 def _grouped(rows: Sequence[Row]) -> dict[int, list[Row]]:
@@ -131,6 +138,7 @@ def _grouped(rows: Sequence[Row]) -> dict[int, list[Row]]:
 
 def _record(step: Step, queue: str, job: _Job, hanging: _Hanging) -> JobRecord:
     key = job.key
+    refused = hanging.refused.get(key, ())
     is_kept = job.result_until_ms is None or job.result_until_ms > step.now_ms
     return JobRecord(
         ref=Ref(queue=queue, id=job.id, generation=job.generation),
@@ -151,12 +159,12 @@ def _record(step: Step, queue: str, job: _Job, hanging: _Hanging) -> JobRecord:
         lease_until_ms=job.lease_until_ms,
         ended_ms=job.ended_ms,
         keep_until_ms=job.keep_until_ms,
-        result=hanging.values.get((key, "result")) if is_kept else None,
+        result=job.result if is_kept else None,
         result_until_ms=job.result_until_ms,
-        error=hanging.values.get((key, "error")),
+        error=hanging.value(key, "error"),
         reason=job.reason,
-        progress=hanging.values.get((key, "progress")),
-        checkpoint=hanging.values.get((key, "checkpoint")),
+        progress=hanging.value(key, "progress"),
+        checkpoint=hanging.value(key, "checkpoint"),
         keep=keep(job.keep_result_ms, job.keep_record_ms, job.keep_dead_ms),
         unique=_unique(job),
         open_parents=tuple(_parent(row) for row in hanging.parents.get(key, ())),
@@ -165,10 +173,8 @@ def _record(step: Step, queue: str, job: _Job, hanging: _Hanging) -> JobRecord:
         overrides=job.overrides,
         headers=job.headers,
         history=_history(job, hanging),
-        refused=tuple(
-            RefusedWrite(at_ms=row[1], fence=row[2], write=row[3]) for row in hanging.refused.get(key, ())
-        ),
-        refused_count=job.refused_count,
+        refused=tuple(RefusedWrite(at_ms=row[1], fence=row[2], write=row[3]) for row in refused),
+        refused_count=refused[-1][4] if refused else 0,
         log=tuple(_blob(row[1]) for row in hanging.log.get(key, ())),
     )
 
@@ -188,7 +194,7 @@ def _history(job: _Job, hanging: _Hanging) -> tuple[Attempt, ...]:
                 renewed_ms=job.renewed_ms,
                 ended_ms=job.attempt_ended_ms,
                 outcome=None if outcome is None else Outcome(outcome),
-                error=hanging.values.get((job.key, "error")) if job.attempt_failed else None,
+                error=hanging.value(job.key, "error") if job.attempt_failed else None,
                 replay=job.attempt_replay != 0,
             )
         )
@@ -205,7 +211,7 @@ def _attempt(row: Row) -> Attempt:
         renewed_ms=row[6],
         ended_ms=row[7],
         outcome=None if row[8] is None else Outcome(row[8]),
-        error=row[9],
+        error=None if row[9] is None else _blob(row[9]),
         replay=row[10] != 0,
     )
 

@@ -39,11 +39,8 @@ class JobRow(NamedTuple):
     settled_by: int | None
     replays: int
     due_ms: int
-    expires_ms: int | None
     frees_key: int
     dependants: int
-    attempt_outcome: str | None
-    suspect: int
     request: int
 
     def ref(self, book: Book) -> Ref:

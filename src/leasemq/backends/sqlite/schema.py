@@ -44,7 +44,8 @@ def prepared(settings: Settings) -> tuple[Settings, str]:
     settings = replace(settings, path=os.path.abspath(settings.path))  # whatever chdir follows
     connection = WritingConnection(settings, settings.sync)
     try:
-        return settings, _prepared(connection, settings)
+        with connection.at_work:
+            return settings, _prepared(connection, settings)
     except sqlite3.Error as error:
         raise translated(error, settings.path) from error
     finally:

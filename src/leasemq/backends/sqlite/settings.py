@@ -13,6 +13,9 @@ from leasemq.protocol.names import mask_url
 
 Sync = Literal["full", "normal", "off"]
 
+NAMESPACE = "leasemq"
+BUSY_TIMEOUT_MS = 5_000
+
 _SCHEME = "sqlite"
 _PARAMETERS = ("busy_timeout_ms", "namespace", "sync")
 
@@ -32,12 +35,12 @@ class Settings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Location:
-    """What a URL says; None: the default."""
+    """What a URL says."""
 
     path: str
-    namespace: str | None = None
-    sync: Sync | None = None
-    busy_timeout_ms: int | None = None
+    namespace: str
+    sync: Sync
+    busy_timeout_ms: int
 
 
 def check_settings(path: str | Path, sync: str, *, inline: bool, busy_timeout_ms: int) -> None:
@@ -67,9 +70,9 @@ def located(url: str) -> Location:
         raise InvalidSetting(f"{mask_url(url)} has {what}; known are {', '.join(_PARAMETERS)}, each once")
     return Location(
         path=unquote(parts.path[1:]),
-        namespace=values.get("namespace"),
-        sync=_sync(values.get("sync")),
-        busy_timeout_ms=_milliseconds(values.get("busy_timeout_ms")),
+        namespace=values.get("namespace", NAMESPACE),
+        sync=_sync(values.get("sync", "full")),
+        busy_timeout_ms=_milliseconds(values.get("busy_timeout_ms", str(BUSY_TIMEOUT_MS))),
     )
 
 
@@ -78,14 +81,14 @@ def path_of(url: str) -> Path:
     return Path(located(url).path)
 
 
-def _sync(text: str | None) -> Sync | None:
+def _sync(text: str) -> Sync:
     match text:
-        case None | "full" | "normal":
+        case "full" | "normal":
             return text
     raise InvalidSetting(f"sync is {text!r}; use 'full' or 'normal'")
 
 
-def _milliseconds(text: str | None) -> int | None:
-    if text is not None and not (text.isascii() and text.isdigit()):
+def _milliseconds(text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
         raise InvalidSetting(f"busy_timeout_ms is {text!r}; use a positive integer")
-    return None if text is None else int(text)
+    return int(text)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from leasemq.backends.sqlite.ending import count_out, delete, let_go
+from leasemq.backends.sqlite.ending import delete, let_go
 from leasemq.backends.sqlite.rows import JobRow, jobs_by_id
 from leasemq.backends.sqlite.statements import statement
 from leasemq.backends.sqlite.step import Book, Step
@@ -13,14 +14,14 @@ from leasemq.protocol.insight import EventKind
 from leasemq.protocol.model import REFUSED_LIMIT, TERMINAL, Outcome, Settled, Settlement, Side, State
 
 _SETTLE = statement("settle")
+_SETTLE_REASON = statement("settle_reason")
 _SETTLED_BEFORE = statement("settled_before")
 _VALUE_PUT = statement("value_put")
 _REFUSE = statement("refuse")
-_REFUSE_COUNT = statement("refuse_count")
 _REFUSE_TRIM = statement("refuse_trim")
 
 _TERMINAL = frozenset(state.value for state in TERMINAL)
-_ACTIVE, _WAITING = State.ACTIVE.value, State.WAITING.value
+_ACTIVE, _FAILED = State.ACTIVE.value, EventKind.FAILED.value
 
 
 @dataclass(slots=True)
@@ -28,15 +29,23 @@ class _Writes:
     """What a batch of settlements writes, one list per statement. Owner: the step that settles."""
 
     jobs: list[tuple[object, ...]] = field(default_factory=list)
+    states: list[State] = field(default_factory=list)
+    reasons: list[tuple[str, int]] = field(default_factory=list)
     values: list[tuple[int, str, bytes]] = field(default_factory=list)
-    drops: list[int] = field(default_factory=list)
+    drops: list[JobRow] = field(default_factory=list)
 
-    def write(self, step: Step) -> None:
-        """Write it all."""
+    def write(self, step: Step, book: Book) -> None:
+        """Write it all, and move the books."""
         _SETTLE.many(step.connection, self.jobs)
+        if self.reasons:
+            _SETTLE_REASON.many(step.connection, self.reasons)
         if self.values:
             _VALUE_PUT.many(step.connection, self.values)
-        delete(step, self.drops)
+        for state, number in Counter(self.states).items():
+            book.move(State.ACTIVE, state, number)
+        for row in self.drops:
+            book.move(row.state, None)
+        delete(step, [row.key for row in self.drops])
 
 
 def settle(step: Step, queue: str, settlements: Sequence[Settlement]) -> Sequence[Settled]:
@@ -56,14 +65,13 @@ def settle(step: Step, queue: str, settlements: Sequence[Settlement]) -> Sequenc
             answers.append(_compared(step, row, settlement))
             if answers[-1] is Settled.APPLIED:
                 _apply(step, book, row, settlement, writes)
-        writes.write(step)
+        writes.write(step, book)
     return tuple(answers)
 
 
 def refuse(step: Step, job: int, fence: int, write: str) -> None:
     """Note a stale write on the job: all that it changes."""
     _REFUSE.run(step.connection, job, step.now_ms, fence, write)
-    _REFUSE_COUNT.run(step.connection, job)
     _REFUSE_TRIM.run(step.connection, job, REFUSED_LIMIT)
 
 
@@ -104,35 +112,59 @@ def _was_ended_by(step: Step, row: JobRow, settlement_id: int) -> bool:
 
 def _apply(step: Step, book: Book, row: JobRow, settlement: Settlement, writes: _Writes) -> None:
     """Add what an accepted settlement writes, and move the books."""
-    now, state = step.now_ms, settlement.state.value
-    kind = settlement.outcome.value
-    due_ms = now + settlement.delay_ms
+    key, id_, generation, _, attempts, fence, nonce = row[:7]
+    now, state, outcome = step.now_ms, settlement.state.value, settlement.outcome.value
+    kind, due_ms, result = outcome, now + settlement.delay_ms, None
     ended_ms = keep_until_ms = result_until_ms = prune_ms = None
-    if settlement.error is not None:
-        writes.values.append((row.key, "error", settlement.error))
     is_end = state in _TERMINAL
     if is_end:
-        due_ms, ended_ms, keep_until_ms = row.due_ms, now, now + (settlement.keep_ms or 0)
-        prune_ms = keep_until_ms
+        due_ms, ended_ms, result = row.due_ms, now, settlement.result
+        prune_ms = keep_until_ms = now + (settlement.keep_ms or 0)
         if settlement.result_ms is not None:
             result_until_ms = now + settlement.result_ms
-        if settlement.result is not None:
-            writes.values.append((row.key, "result", settlement.result))
-            prune_ms = min(keep_until_ms, result_until_ms or keep_until_ms)
-        if settlement.outcome is Outcome.STALLED:
-            kind = EventKind.FAILED.value
+            if result is not None and result_until_ms < keep_until_ms:
+                prune_ms = result_until_ms
+        if outcome == Outcome.STALLED:
+            kind = _FAILED
+    if settlement.error is not None:
+        writes.values.append((key, "error", settlement.error))
+    if settlement.reason is not None:
+        writes.reasons.append((settlement.reason, key))
+    # Flags as 0 and 1: Python's module takes detours for every type but int, str and float.
+    failed, suspect = int(settlement.error is not None), int(settlement.suspect)
     writes.jobs.append(
         (
-            *(state, settlement.failures, settlement.stalls, settlement.suspect, settlement.reason, due_ms),
-            *(book.next_place(), now, settlement.id, settlement.outcome.value, settlement.error is not None),
-            *(ended_ms, keep_until_ms, result_until_ms, prune_ms, row.key, row.fence, row.nonce),
+            state,
+            settlement.failures,
+            settlement.stalls,
+            suspect,
+            due_ms,
+            book.next_place(),
+            now,
+            settlement.id,
+            outcome,
+            failed,
+            ended_ms,
+            keep_until_ms,
+            result_until_ms,
+            prune_ms,
+            result,
+            key,
+            fence,
+            nonce,
         )
     )
+    writes.states.append(settlement.state)
+    book.events.append((id_, generation, kind, state, attempts))
     if is_end:
+        _end(step, book, row, settlement, writes)
+
+
+def _end(step: Step, book: Book, row: JobRow, settlement: Settlement, writes: _Writes) -> None:
+    """See to what follows from the end of a job."""
+    if row.frees_key or row.dependants:
         let_go(step, book, row, settlement.state)
-        book.ended.add(row.ref(book))
-    book.move(_ACTIVE, settlement.state)
-    book.events.append((row.id, row.generation, kind, state, row.attempts))
-    if is_end and not settlement.keep_ms:
-        count_out(book, row._replace(state=state))
-        writes.drops.append(row.key)
+    book.ended.append((row.id, row.generation))
+    if not settlement.keep_ms:
+        book.tell(row.ref(book), EventKind.REMOVED, None, row.attempts)
+        writes.drops.append(row._replace(state=settlement.state))

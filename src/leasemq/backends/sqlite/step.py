@@ -8,6 +8,7 @@ true together with the change itself.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -36,6 +37,7 @@ STATES = (
 )  # in the order of the columns
 EVENTS_PER_ROW = 1_000
 PackedEvent = tuple[str, int, str, str | None, int]  # id, generation, kind, state, attempt
+Life = tuple[str, int]  # id, generation
 _pack = msgspec.msgpack.Encoder().encode
 
 
@@ -49,6 +51,7 @@ class Book:
     suspect_incarnation: str
     suspect_until_ms: int
     place: int  # the last place given in the queue's order
+    newest_key: int  # the last key given to one of its jobs
     event_number: int
     event_floor: int  # the newest event that was trimmed
     follow_up: int
@@ -60,7 +63,7 @@ class Book:
     changed: bool = False
     woken: bool = False
     cancels: set[Ref] = field(default_factory=set)
-    ended: set[Ref] = field(default_factory=set)
+    ended: list[Life] = field(default_factory=list)
 
     def next_place(self) -> int:
         """Answer the next place in the order."""
@@ -74,24 +77,25 @@ class Book:
         self.follow_up += 1
         return self.follow_up
 
-    def move(self, before: str | None, after: State | None) -> None:
-        """Count one job out of a state and into another. None: not stored; an unknown one counts nowhere."""
+    def move(self, before: str | None, after: State | None, number: int = 1) -> None:
+        """Count jobs out of a state and into another. None: not stored; an unknown one counts nowhere."""
         self.changed = True
         if before is None:
-            self.accepted += 1
+            self.accepted += number
         elif before in self.counts:
-            self.counts[before] -= 1
+            self.counts[before] -= number
         if after is None:
-            self.removed += 1
+            self.removed += number
         else:
-            self.counts[after] += 1
+            self.counts[after] += number
         if after is State.WAITING or after is State.SCHEDULED:
             self.woken = True
 
     def tell(self, ref: Ref, kind: EventKind, state: State | None, attempt: int) -> None:
-        """Add one event."""
+        """Add one event; numbers that a damaged row does not have are 0."""
         self.changed = True
-        self.events.append((ref.id, ref.generation, kind, state, attempt))
+        life, number = (value if type(value) is int else 0 for value in (ref.generation, attempt))
+        self.events.append((ref.id, life, kind, state, number))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +105,7 @@ class Heard:
     queue: str
     woken: bool
     cancels: frozenset[Ref]
-    ended: frozenset[Ref]
+    ended: Sequence[Life]  # told to those who have an interest in them
     event_number: int  # of this step's last event; 0: it had none
 
 
@@ -136,12 +140,13 @@ class Step:
             suspect_incarnation=row[2],
             suspect_until_ms=row[3],
             place=row[4],
-            event_number=row[5],
-            event_floor=row[6],
-            follow_up=row[7],
-            accepted=row[8],
-            removed=row[9],
-            counts=dict(zip(STATES, row[10:], strict=True)),
+            newest_key=row[5],
+            event_number=row[6],
+            event_floor=row[7],
+            follow_up=row[8],
+            accepted=row[9],
+            removed=row[10],
+            counts=dict(zip(STATES, row[11:], strict=True)),
         )
         self._books[queue] = book
         return book
@@ -183,7 +188,7 @@ class Step:
             queue=book.name,
             woken=book.woken,
             cancels=frozenset(book.cancels),
-            ended=frozenset(book.ended),
+            ended=book.ended,
             event_number=book.event_number if book.event_number > before else 0,
         )
 
@@ -191,7 +196,14 @@ class Step:
         _QUEUE_WRITE.run(
             self.connection,
             *(book.key, book.paused, book.suspect_incarnation, book.suspect_until_ms, book.place),
-            *(book.event_number, book.event_floor, book.follow_up, book.accepted, book.removed),
+            *(
+                book.newest_key,
+                book.event_number,
+                book.event_floor,
+                book.follow_up,
+                book.accepted,
+                book.removed,
+            ),
             *(book.counts[state] for state in STATES),
         )
 

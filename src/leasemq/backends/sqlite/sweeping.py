@@ -14,13 +14,10 @@ _DUE = statement("due")
 _PROMOTE = statement("promote")
 _LAPSED = statement("lapsed")
 _RESULTS = statement("prune_results")
-_RESULTS_VALUES = statement("prune_results_values")
-_RESULTS_NEXT = statement("prune_results_next")
+_RESULTS_DELETE = statement("prune_results_delete")
 _HOLD_LAPSE = statement("hold_lapse")
 _EVENT_FIRST_KEPT = statement("event_first_kept")
 _EVENT_TRIM = statement("event_trim")
-
-_RESULTS_AT_LEAST = 100  # so that a small limit does not let results pile up before their records
 
 
 def advance(step: Step, queue: str, limit: int) -> Advanced:
@@ -46,10 +43,9 @@ def prune(step: Step, queue: str, limit: int) -> int:
         return 0
     _HOLD_LAPSE.run(step.connection, book.key, step.now_ms)
     _forget_old_events(step, book)
-    found = _RESULTS.row(step.connection, book.key, step.now_ms, max(limit, _RESULTS_AT_LEAST))
+    found = _RESULTS.row(step.connection, book.key, step.now_ms, max(limit, 0))
     if found is not None and found[0] != "[]":
-        _RESULTS_VALUES.run(step.connection, found[0])
-        _RESULTS_NEXT.run(step.connection, found[0])
+        _RESULTS_DELETE.run(step.connection, found[0])
     rows = _LAPSED.rows(step.connection, book.key, step.now_ms, max(limit, 0))
     drop(step, book, [JobRow._make(row) for row in rows])
     return len(rows)

@@ -12,15 +12,16 @@ import threading
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from leasemq.backends.sqlite.connection import opened
+from leasemq.backends.sqlite.forking import AtWork
 from leasemq.backends.sqlite.insight import unpacked
-from leasemq.backends.sqlite.listening import Audience
+from leasemq.backends.sqlite.listening import Audience, Seen
 from leasemq.backends.sqlite.rows import JobRow, jobs_by_id
 from leasemq.backends.sqlite.settings import Settings
 from leasemq.backends.sqlite.statements import Row, statement
-from leasemq.backends.sqlite.step import Heard, Step
+from leasemq.backends.sqlite.step import Heard, Life, Step
 from leasemq.backends.sqlite.writer import new_step
 from leasemq.errors import LeaseMQError
 from leasemq.protocol.insight import EventKind
@@ -35,32 +36,20 @@ _AFTER_FAULT_SECONDS = 0.25
 _ROWS_PER_LOOK = 1_000  # further behind than this, it looks at the jobs instead of the events
 
 
-@dataclass(slots=True)
-class Seen:
-    """How far one queue has been read. Owner: the watch."""
-
-    event_number: int
-    resumes: int
-
-
 class Watch:
     """A thread that looks while somebody listens. Owner: the backend object."""
 
     def __init__(self, settings: Settings, audience: Audience) -> None:
         self._settings = settings
         self._audience = audience
+        self._at_work = AtWork()
         self._stop = threading.Event()
         self._seen: dict[str, Seen] = {}
-        self._baselines: dict[str, Seen] = {}  # of queues that it is about to see for the first time
         self._thread = threading.Thread(target=self._watch, name="leasemq-sqlite-watch", daemon=True)
 
     def start(self) -> None:
         """Begin to look."""
         self._thread.start()
-
-    def expect(self, baselines: dict[str, Seen]) -> None:
-        """Tell how far these queues were when somebody began to listen, so that nothing later is missed."""
-        self._baselines.update(baselines)
 
     def stop(self) -> None:
         """Look no more; the thread ends by itself."""
@@ -81,17 +70,22 @@ class Watch:
     def _look_on(self, connection: sqlite3.Connection) -> None:
         version = -1
         while not self._stop.is_set():
-            newest = connection.execute("PRAGMA data_version").fetchone()[0]
-            if newest != version or not self._watched() <= self._seen.keys():
-                version = newest
-                self._look(connection)
+            with self._at_work:
+                version = self._look(connection, version)
             self._stop.wait(LOOK_SECONDS)
+
+    def _look(self, connection: sqlite3.Connection, version: int) -> int:
+        """Hear what there is to hear, if the file is no longer at that version; answers its version now."""
+        newest: int = connection.execute("PRAGMA data_version").fetchone()[0]
+        watched = self._watched()
+        if newest != version or not watched <= self._seen.keys():
+            self._read_queues(connection, watched)
+        return newest
 
     def _watched(self) -> frozenset[str]:
         return frozenset().union(*(listener.watched() for listener in self._audience.listeners))
 
-    def _look(self, connection: sqlite3.Connection) -> None:
-        watched = self._watched()
+    def _read_queues(self, connection: sqlite3.Connection, watched: frozenset[str]) -> None:
         self._seen = {queue: seen for queue, seen in self._seen.items() if queue in watched}
         connection.execute("BEGIN")
         try:
@@ -108,17 +102,22 @@ class Watch:
         if row is None:
             self._seen[queue] = Seen(0, 0)
             return None
-        key, waiting, resumes, event_number = row
-        seen = self._seen.get(queue) or self._baselines.pop(queue, None)
+        key, is_ready, resumes, event_number = row
+        seen = self._seen.get(queue) or self._told_at_first(queue)
         self._seen[queue] = Seen(event_number, resumes)
         rows = [] if seen is None else _EVENTS.rows(step.connection, key, seen.event_number, _ROWS_PER_LOOK)
         has_gap = seen is not None and event_number > seen.event_number and _has_gap(rows, seen.event_number)
         if seen is None or has_gap:
             marked = _WATCH_CANCELS.rows(step.connection, key)
             cancels = {Ref(queue=queue, id=id_, generation=life) for id_, life in marked}
-            return _told(queue, waiting > 0, cancels, _ended(step, queue, self._interest(queue)))
+            return _told(queue, is_ready > 0, cancels, _ended(step, queue, self._interest(queue)))
         told = self._read(queue, [(first, entries) for first, _, entries in rows])
         return replace(told, woken=told.woken or resumes != seen.resumes)
+
+    def _told_at_first(self, queue: str) -> Seen | None:
+        """Answer how far the queue was when the first of those who listen to it began to."""
+        known = [listener.seen[queue] for listener in self._audience.listeners if queue in listener.seen]
+        return min(known, key=lambda seen: seen.event_number, default=None)
 
     def _interest(self, queue: str) -> frozenset[Ref]:
         """Answer the jobs of a queue whose end somebody wants to hear of."""
@@ -127,7 +126,7 @@ class Watch:
     def _read(self, queue: str, rows: list[tuple[int, bytes]]) -> Heard:
         """Answer what the events of others say."""
         has_interest = bool(self._interest(queue))
-        woken, cancels, ended = False, set[Ref](), set[Ref]()
+        woken, cancels, ended = False, set[Ref](), list[Life]()
         for first, entries in rows:
             events = unpacked(queue, entries)
             if self._audience.has_heard(queue, first + len(events) - 1):
@@ -137,11 +136,11 @@ class Watch:
                 if kind == EventKind.CANCEL_REQUESTED:
                     cancels.add(Ref(queue=queue, id=id_, generation=life))
                 elif has_interest and state in TERMINAL:
-                    ended.add(Ref(queue=queue, id=id_, generation=life))
+                    ended.append((id_, life))
         return _told(queue, woken, cancels, ended)
 
 
-def baselines(step: Step, queues: Sequence[str]) -> dict[str, Seen]:
+def seen_now(step: Step, queues: Sequence[str]) -> dict[str, Seen]:
     """Answer how far these queues are now."""
     rows = {queue: _WATCH_QUEUE.row(step.connection, step.namespace, queue) for queue in queues}
     return {queue: Seen(0, 0) if row is None else Seen(row[3], row[2]) for queue, row in rows.items()}
@@ -152,17 +151,17 @@ def _has_gap(rows: Sequence[Row], after: int) -> bool:
     return not rows or rows[0][0] > after + 1 or len(rows) == _ROWS_PER_LOOK
 
 
-def _told(queue: str, woken: bool, cancels: AbstractSet[Ref], ended: AbstractSet[Ref]) -> Heard:
-    return Heard(queue=queue, woken=woken, cancels=frozenset(cancels), ended=frozenset(ended), event_number=0)
+def _told(queue: str, woken: bool, cancels: AbstractSet[Ref], ended: Sequence[Life]) -> Heard:
+    return Heard(queue=queue, woken=woken, cancels=frozenset(cancels), ended=ended, event_number=0)
 
 
-def _ended(step: Step, queue: str, refs: AbstractSet[Ref]) -> set[Ref]:
+def _ended(step: Step, queue: str, refs: AbstractSet[Ref]) -> list[Life]:
     """Answer which of these jobs have ended by now, or are gone. An id's later life says nothing of them."""
     book = step.book(queue)
     if book is None or not refs:
-        return set()
+        return []
     rows = jobs_by_id(step, book, [ref.id for ref in refs])
-    return {ref for ref in refs if _is_over(rows.get(ref.id), ref)}
+    return [(ref.id, ref.generation) for ref in refs if _is_over(rows.get(ref.id), ref)]
 
 
 def _is_over(row: JobRow | None, ref: Ref) -> bool:

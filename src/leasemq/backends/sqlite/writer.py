@@ -43,7 +43,8 @@ class GroupCommit:
             return self._refused(group, error)
         tried: list[Request[object]] = []
         try:
-            heard = self._run_all(group, tried)
+            with self._connection.at_work:
+                heard = self._run_all(group, tried)
         except sqlite3.Error as error:  # the transaction is lost, and with it what those before had done
             self._fail(tried, error)
             return group[len(tried) :]
@@ -128,9 +129,10 @@ def run_at_once(
     is_committing = is_done = False
     try:
         connection.begin(boot_ms() + settings.busy_timeout_ms, first=first)
-        step = new_step(connection.raw, settings)
-        answer = work(step)
-        heard = step.finish()
+        with connection.at_work:
+            step = new_step(connection.raw, settings)
+            answer = work(step)
+            heard = step.finish()
         is_committing = True
         connection.commit()
         is_done = True

@@ -20,7 +20,7 @@ view must take its time from it.
 Three more fixtures may be defined; without one, the tests that need it are skipped:
 
 * `plant_corruption`: a list of async functions (queue, id), each making that record unreadable in another
-  way behind the backend's back, for P-99;
+  way behind the backend's back, for P-99; an empty list says that nothing it stores can be damaged;
 * `count_statements`: a function that answers how many statements or commands were sent so far, for the
   tests that the cost of a call does not grow with what is stored;
 * `find_orphans`: a function that answers, a line each, the rows or keys that belong to no job.

@@ -25,7 +25,7 @@ async def test_a_claim_takes_no_more_than_it_asks_for(queue: QueueUnderTest) -> 
     assert await queue.state("c") is State.WAITING
 
 
-@pytest.mark.promise("P-80", "P-116")
+@pytest.mark.promise("P-80")
 async def test_a_claim_that_brings_less_says_that_the_queue_is_empty(queue: QueueUnderTest) -> None:
     await queue.enqueue("a")
 
@@ -201,7 +201,7 @@ async def test_a_claim_shows_as_an_attempt_and_as_an_event(queue: QueueUnderTest
     assert (event.kind, event.state, event.attempt) == (EventKind.CLAIMED, State.ACTIVE, 1)
 
 
-@pytest.mark.promise("P-18")
+@pytest.mark.promise("P-02")
 async def test_a_lease_lasts_as_long_as_the_claim_asks(queue: QueueUnderTest) -> None:
     await queue.enqueue("j")
 

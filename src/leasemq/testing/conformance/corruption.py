@@ -17,14 +17,16 @@ ROUNDS = 20
 
 def _bad_ids(hooks: Hooks, store: Store) -> list[str]:
     """One id for each way in which a record can be broken."""
-    if not hooks.plant_corruption:
+    if hooks.plant_corruption is None:
         pytest.skip("the backend's author offers no way to plant corruption")
+    if not hooks.plant_corruption:
+        pytest.skip("left out: the backend's author says that nothing it stores can be damaged")
     store.readable = False
     return [f"bad job {number}" for number in range(len(hooks.plant_corruption))]
 
 
 async def _plant(hooks: Hooks, queue: QueueUnderTest, ids: list[str]) -> None:
-    for plant, job_id in zip(hooks.plant_corruption, ids, strict=True):
+    for plant, job_id in zip(hooks.plant_corruption or (), ids, strict=True):
         await plant(queue.name, job_id)
 
 

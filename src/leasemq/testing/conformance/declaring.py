@@ -15,7 +15,7 @@ from leasemq.testing.conformance.queue_under_test import QueueUnderTest
 from leasemq.testing.conformance.store import Store
 
 
-@pytest.mark.promise("P-90", "P-07")
+@pytest.mark.promise("P-90")
 async def test_capabilities_name_the_backend_its_server_and_its_durability(backend: Backend) -> None:
     capabilities = await backend.prepare()
 
@@ -49,7 +49,7 @@ async def test_a_store_that_processes_share_is_one_store_on_every_view(
     queue: QueueUnderTest, second: Backend
 ) -> None:
     if not (await queue.backend.prepare()).processes:
-        pytest.skip("the backend does not declare processes")
+        pytest.skip("left out: the backend does not declare processes")
 
     assert second is not queue.backend
     assert (await second.prepare()).store_id == (await queue.backend.prepare()).store_id
@@ -57,10 +57,10 @@ async def test_a_store_that_processes_share_is_one_store_on_every_view(
     assert (await second.counts(queue.name)).waiting == 1
 
 
-@pytest.mark.promise("P-90", "P-114")
+@pytest.mark.promise("P-90")
 async def test_joining_a_transaction_is_refused_where_it_is_not_declared(backend: Backend) -> None:
     if (await backend.prepare()).transactions:
-        pytest.skip("the backend declares transactions, which its own tests show")
+        pytest.skip("left out: the backend declares transactions, which its own tests show")
 
     with pytest.raises(Unsupported):
         backend.joined(object())
@@ -69,7 +69,7 @@ async def test_joining_a_transaction_is_refused_where_it_is_not_declared(backend
 @pytest.mark.promise("P-90")
 async def test_exchange_is_refused_where_it_is_not_declared(queue: QueueUnderTest) -> None:
     if (await queue.backend.prepare()).exchange:
-        pytest.skip("the backend declares exchange, which other tests show")
+        pytest.skip("left out: the backend declares exchange, which other tests show")
 
     with pytest.raises(Unsupported):
         await queue.backend.exchange(queue.name, [], 1, LEASE_MS, builders.claimant())
@@ -79,7 +79,7 @@ async def test_exchange_is_refused_where_it_is_not_declared(queue: QueueUnderTes
 async def test_closing_twice_is_closing(store: Store, backend: Backend) -> None:
     extra = await store.open()
     if extra is backend:
-        pytest.skip("the backend is one object, which the other tests close twice")
+        pytest.skip("left out: the backend is one object, which the other tests close twice")
 
     await extra.close()
     await extra.close()

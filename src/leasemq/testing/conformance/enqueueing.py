@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from leasemq.backend import Backend
 from leasemq.errors import InvalidJobId, Refused
 from leasemq.protocol.insight import CancelAnswer
-from leasemq.protocol.model import Acceptance, Keep, NewJob, Ref, Settled, State
+from leasemq.protocol.model import Acceptance, Keep, NewJob, Ref, Settled, State, Unique, UniqueMode
 from leasemq.testing.conformance import builders
 from leasemq.testing.conformance.builders import HOUR_MS, PAYLOAD, new_job
 from leasemq.testing.conformance.queue_under_test import QueueUnderTest
@@ -163,7 +164,7 @@ async def test_a_thousand_jobs_in_one_call_are_all_stored_in_order(queue: QueueU
     assert await queue.claim_ids() == ids
 
 
-@pytest.mark.promise("P-42", "P-101", "A-4")
+@pytest.mark.promise("P-42", "A-4")
 @pytest.mark.parametrize("bad", BAD_IDS.values(), ids=BAD_IDS.keys())
 async def test_a_refused_id_leaves_nothing_of_its_batch_stored(queue: QueueUnderTest, bad: str) -> None:
     with pytest.raises(InvalidJobId):
@@ -180,6 +181,27 @@ async def test_a_priority_out_of_range_is_refused_before_anything_is_stored(
 ) -> None:
     with pytest.raises(Refused):
         await queue.put(new_job("good"), new_job("bad", priority=priority))
+
+    assert (await queue.counts()).accepted == 0
+
+
+REFUSED_FIELDS: dict[str, dict[str, Any]] = {  # Any: fields of NewJob
+    "negative delay": {"delay_ms": -5},
+    "negative ttl": {"ttl_ms": -1},
+    "negative stalls": {"max_stalls": -1},
+    "debounce without a window": {"unique": Unique(key="k", mode=UniqueMode.DEBOUNCE)},
+    "throttle without a window": {"unique": Unique(key="k", mode=UniqueMode.THROTTLE)},
+    "negative window": {"unique": Unique(key="k", window_ms=-1)},
+}
+
+
+@pytest.mark.promise("P-31", "P-41", "P-23", "P-30", "B36")
+@pytest.mark.parametrize("fields", REFUSED_FIELDS.values(), ids=REFUSED_FIELDS.keys())
+async def test_a_number_out_of_range_is_refused_before_anything_is_stored(
+    queue: QueueUnderTest, fields: dict[str, Any]
+) -> None:
+    with pytest.raises(Refused):
+        await queue.put(new_job("good"), new_job("bad", **fields))
 
     assert (await queue.counts()).accepted == 0
 
@@ -207,7 +229,7 @@ async def test_what_one_view_enqueued_another_one_runs(queue: QueueUnderTest, st
     assert await queue.state() is State.COMPLETED
 
 
-@pytest.mark.promise("P-14", "P-20")
+@pytest.mark.promise("P-20")
 async def test_a_lease_carries_all_that_running_and_deciding_need(queue: QueueUnderTest) -> None:
     keep = Keep(result_ms=7)
     job = NewJob(id="j", task="t", payload=EVERY_BYTE, max_stalls=5, keep=keep, overrides=b"o", headers=b"h")

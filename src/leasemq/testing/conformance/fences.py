@@ -207,7 +207,7 @@ async def test_the_nonce_tells_lives_of_one_id_apart_where_the_numbers_are_equal
     assert await queue.settle(builders.complete(second)) is Settled.APPLIED
 
 
-@pytest.mark.promise("P-11", "P-16")
+@pytest.mark.promise("P-11")
 async def test_the_holder_may_write_as_long_as_it_is_the_newest(queue: QueueUnderTest) -> None:
     lease = await queue.start()
 

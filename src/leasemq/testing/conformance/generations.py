@@ -164,6 +164,22 @@ async def test_reuse_of_an_id_that_was_merged_does_not_touch_the_job_it_was_merg
     assert await queue.state("holder") is State.COMPLETED
 
 
+@pytest.mark.promise("P-44", "P-41", "P-40")
+async def test_an_alias_forgotten_by_an_earlier_job_of_the_batch_is_not_followed(
+    queue: QueueUnderTest,
+) -> None:
+    unique = Unique(key="k", mode=UniqueMode.REPLACE)
+    await queue.finish("merged")
+    await queue.enqueue("holder", unique=unique)
+    await queue.enqueue("merged", unique=unique, reuse=ANY_END)
+    await queue.settle(builders.complete(await queue.lease()))
+
+    holder, merged = await queue.put(builders.new_job("holder", reuse=ANY_END), builders.new_job("merged"))
+
+    assert (holder.created, holder.ref.generation) == (True, 2)
+    assert (merged.acceptance, merged.ref.id) == (Acceptance.EXISTING, "merged")
+
+
 @pytest.mark.promise("P-44", "P-40")
 async def test_an_id_whose_record_was_removed_starts_over_at_its_first_generation(
     queue: QueueUnderTest,

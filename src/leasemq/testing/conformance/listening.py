@@ -235,7 +235,7 @@ async def test_a_listener_hears_only_of_its_own_queues(queue: QueueUnderTest) ->
         assert queue.name not in ear.queues
 
 
-@pytest.mark.promise("P-83", "P-97")
+@pytest.mark.promise("P-83")
 async def test_a_wake_is_a_hint_and_the_claim_decides(queue: QueueUnderTest, second: Backend) -> None:
     await queue.needs("push")
     async with queue.backend.listen([queue.name]) as listener, second.listen([queue.name]) as other:

@@ -110,6 +110,17 @@ async def test_odd_schedule_and_worker_names_are_kept_apart(queue: QueueUnderTes
     assert all(schedule.spec == schedule.name.encode() for schedule in kept)
 
 
+@pytest.mark.promise("P-42", "P-70")
+@pytest.mark.parametrize("name", REFUSED.values(), ids=REFUSED.keys())
+async def test_a_refused_schedule_name_is_not_put(queue: QueueUnderTest, name: str) -> None:
+    with pytest.raises(InvalidName):
+        await queue.backend.put_schedule(Schedule(name=name, queue="mail", spec=b"", cursor_ms=0))
+    with pytest.raises(InvalidName):
+        await queue.backend.put_schedule(Schedule(name="s", queue=name, spec=b"", cursor_ms=0))
+
+    assert list(await queue.backend.schedules()) == []
+
+
 @pytest.mark.promise("P-42")
 async def test_names_are_compared_by_bytes_and_never_normalised(queue: QueueUnderTest) -> None:
     composed, decomposed = "\u00e9", "e\u0301"

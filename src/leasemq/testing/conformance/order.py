@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from leasemq.protocol.model import State
+from leasemq.errors import Refused
+from leasemq.protocol.model import Settled, State
 from leasemq.testing.conformance import builders
 from leasemq.testing.conformance.builders import SECOND_MS
 from leasemq.testing.conformance.queue_under_test import ALL, QueueUnderTest
@@ -131,7 +132,7 @@ async def test_a_priority_changed_there_and_back_changes_nothing(queue: QueueUnd
     assert await queue.claim_ids() == ["a", "b"]
 
 
-@pytest.mark.promise("P-32", "P-33")
+@pytest.mark.promise("P-32")
 async def test_order_is_kept_across_single_claims_and_batches(queue: QueueUnderTest) -> None:
     ids = [f"j{number:02}" for number in range(20)]
     await queue.enqueue(*ids)
@@ -141,6 +142,27 @@ async def test_order_is_kept_across_single_claims_and_batches(queue: QueueUnderT
         taken += await queue.claim_ids(limit)
 
     assert taken == ids
+
+
+@pytest.mark.promise("P-33")
+async def test_jobs_may_end_in_another_order_than_they_started(queue: QueueUnderTest) -> None:
+    await queue.enqueue("first", "second")
+    first, second = (await queue.claim(2)).leases
+
+    assert await queue.settle(builders.complete(second)) is Settled.APPLIED
+    assert await queue.settle(builders.complete(first)) is Settled.APPLIED
+    assert [event.ref.id for event in (await queue.events())[-2:]] == ["second", "first"]
+
+
+@pytest.mark.promise("P-32", "P-53")
+@pytest.mark.parametrize("priority", [-101, 101])
+async def test_a_new_priority_out_of_range_is_refused(queue: QueueUnderTest, priority: int) -> None:
+    await queue.enqueue("j")
+
+    with pytest.raises(Refused):
+        await queue.backend.reprioritise(queue.name, ["j"], priority)
+
+    assert (await queue.record()).priority == 0
 
 
 @pytest.mark.promise("P-32")

@@ -42,7 +42,7 @@ class QueueUnderTest:
     async def needs(self, capability: str) -> None:
         """Skip the test unless the backend declares a capability."""
         if not getattr(await self.backend.prepare(), capability):
-            pytest.skip(f"the backend does not declare {capability}")
+            pytest.skip(f"left out: the backend does not declare {capability}")
 
     # ---- producers and workers
 

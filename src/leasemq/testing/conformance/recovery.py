@@ -70,7 +70,7 @@ async def test_an_expired_lease_is_answered_as_it_was_claimed(queue: QueueUnderT
     assert found == lease
 
 
-@pytest.mark.promise("P-16", "P-11")
+@pytest.mark.promise("P-11")
 async def test_a_renewal_moves_the_deadline_from_now(queue: QueueUnderTest) -> None:
     lease = await queue.start()
     queue.clock.advance(LEASE_MS // 2)
@@ -82,7 +82,7 @@ async def test_a_renewal_moves_the_deadline_from_now(queue: QueueUnderTest) -> N
     assert record.history[-1].renewed_ms == queue.clock()
 
 
-@pytest.mark.promise("P-16", "P-19")
+@pytest.mark.promise("P-12", "P-11")
 async def test_an_expired_lease_that_nobody_took_can_be_renewed(queue: QueueUnderTest) -> None:
     lease = await queue.start()
     queue.fall_silent()
@@ -103,7 +103,7 @@ async def test_a_sweep_that_read_before_a_renewal_takes_nothing(queue: QueueUnde
     assert (await queue.record()).stalls == 0
 
 
-@pytest.mark.promise("P-16")
+@pytest.mark.promise("P-11", "P-64")
 async def test_a_renewal_leaves_counters_attempts_and_events_alone(queue: QueueUnderTest) -> None:
     lease = await queue.start()
     told = await queue.events()
@@ -213,3 +213,26 @@ async def test_a_holder_that_returns_in_time_is_not_swept(queue: QueueUnderTest)
 
     assert await queue.sweep() == []
     assert await queue.state() is State.COMPLETED
+
+
+@pytest.mark.promise("P-02", "A-13")
+async def test_a_claim_that_came_back_short_says_when_the_first_lease_can_end(queue: QueueUnderTest) -> None:
+    await queue.enqueue("a", "b")
+    await queue.lease()
+    queue.clock.advance(SECOND_MS)
+
+    full = await queue.claim(1)
+    short = await queue.claim(1, request="short")
+    queue.fall_silent()
+    late = await queue.claim(1, request="late")
+
+    assert full.next_lapse_in_ms is None
+    assert (short.next_lapse_in_ms, late.next_lapse_in_ms) == (LEASE_MS - SECOND_MS, 0)
+
+
+@pytest.mark.promise("P-02", "P-52")
+async def test_a_paused_queue_still_says_when_the_first_lease_can_end(queue: QueueUnderTest) -> None:
+    await queue.start()
+    await queue.backend.pause(queue.name)
+
+    assert (await queue.claim(1)).next_lapse_in_ms == LEASE_MS

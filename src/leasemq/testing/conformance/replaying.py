@@ -14,6 +14,7 @@ from leasemq.testing.conformance.queue_under_test import ALL, QueueUnderTest
 @pytest.mark.promise("P-54", "B07", "A-23", "E-31")
 async def test_a_replay_keeps_id_payload_and_history_and_starts_clean_counters(queue: QueueUnderTest) -> None:
     await queue.settle(builders.retry(await queue.start()))
+    await queue.stall_once()
     await queue.settle(builders.fail(await queue.lease()))
     past = await queue.record()
 

@@ -98,7 +98,7 @@ async def test_a_tick_of_a_paused_deleted_or_unknown_schedule_enqueues_nothing(
     assert list(await backend.schedules()) == []
 
 
-@pytest.mark.promise("P-70", "P-73")
+@pytest.mark.promise("P-70")
 async def test_a_cursor_can_move_without_a_job(queue: QueueUnderTest) -> None:
     await queue.backend.put_schedule(NIGHTLY)
 

@@ -17,9 +17,9 @@ FindOrphans = Callable[[], Sequence[str]]  # rows or keys that belong to no job,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hooks:
-    """What a backend's author may offer beside the contract; empty or None: it is not offered."""
+    """What a backend's author may offer beside the contract; None: it is not offered."""
 
-    plant_corruption: Sequence[PlantCorruption] = ()
+    plant_corruption: Sequence[PlantCorruption] | None = None  # empty: nothing stored can be damaged
     count_statements: CountStatements | None = None
     find_orphans: FindOrphans | None = None
 

@@ -160,6 +160,27 @@ async def test_a_suspects_priority_can_be_changed_while_it_waits(queue: QueueUnd
     assert (await queue.lease(takes_suspect=True)).ref.id == "new"
 
 
+@pytest.mark.promise("P-24", "B07", "A-14")
+@pytest.mark.parametrize("concurrency", [1, 10, 100])
+async def test_a_poison_job_ends_alone_at_any_concurrency(queue: QueueUnderTest, concurrency: int) -> None:
+    good = [f"good{number:02}" for number in range(20)]
+    await queue.enqueue("poison", *good, max_stalls=2)
+
+    for _ in range(100):
+        leases = (await queue.claim(concurrency, takes_suspect=True)).leases
+        if not leases:
+            break
+        if "poison" in {lease.ref.id for lease in leases}:
+            queue.fall_silent()  # the process dies, and whatever ran beside the poison with it
+            await queue.sweep()
+        else:
+            await queue.backend.settle(queue.name, [builders.complete(lease) for lease in leases])
+
+    record = await queue.record("poison")
+    assert (record.state, record.reason, record.attempts, record.stalls) == (State.FAILED, "stalled", 3, 3)
+    assert {await queue.state(job_id) for job_id in good} == {State.COMPLETED}
+
+
 @pytest.mark.promise("P-24", "P-52")
 async def test_a_paused_queue_gives_no_suspect(queue: QueueUnderTest) -> None:
     await queue.make_suspect()

@@ -126,6 +126,21 @@ async def test_a_merge_repeated_after_a_lost_reply_changes_nothing(
     assert await queue.events() == told
 
 
+@pytest.mark.promise("P-41", "P-03")
+async def test_an_id_merged_twice_stands_for_the_job_it_was_merged_into_last(queue: QueueUnderTest) -> None:
+    anew = frozenset({State.CANCELLED})
+    await queue.enqueue("first", unique=REPLACE)
+    await queue.enqueue("merged", unique=REPLACE)
+    await queue.cancel("first")
+    await queue.enqueue("last", unique=REPLACE)
+    await queue.enqueue("merged", unique=REPLACE, reuse=anew)
+    await queue.remove("first")
+
+    (answer,) = await queue.enqueue("merged", reuse=anew)
+
+    assert (answer.acceptance, answer.ref.id) == (Acceptance.EXISTING, "last")
+
+
 @pytest.mark.promise("P-41", "A-6")
 async def test_debounce_pushes_the_due_time_a_window_from_now(queue: QueueUnderTest) -> None:
     await _add(queue, "a", DEBOUNCE, b"1")

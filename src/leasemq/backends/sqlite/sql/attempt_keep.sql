@@ -2,7 +2,8 @@
 -- In: :keys (a JSON array)
 -- Out: nothing
 INSERT INTO leasemq_attempt (
-    job, fence, number, worker, incarnation, claimed_ms, renewed_ms, ended_ms, outcome, error, replay, settled_by
+    job, fence, number, worker, incarnation, claimed_ms, renewed_ms, ended_ms, outcome, error, replay,
+    settled_by
 )
 SELECT
     j.key, j.fence, j.attempts, j.worker, j.incarnation, j.claimed_ms, j.renewed_ms, j.attempt_ended_ms,

@@ -4,7 +4,7 @@
 SELECT
     asked.value,
     j.key, j.id, j.generation, j.state, j.attempts, j.fence, j.nonce, j.lease_until_ms, j.cancel_requested,
-    j.settled_by, j.replays, j.due_ms, j.expires_ms, j.frees_key, j.dependants, j.attempt_outcome, j.suspect, j.request
+    j.settled_by, j.replays, j.due_ms, j.frees_key, j.dependants, j.request
 FROM json_each(:ids) AS asked
 CROSS JOIN leasemq_job AS j
     ON j.key = coalesce(

@@ -1,14 +1,24 @@
 -- Find jobs in states that few jobs are in, without walking past all the others.
--- In: :queue, :before, :states (a JSON array), :task, :id_prefix, :until_ms, :limit
+-- In: :queue, :before, :states (a JSON array), :task, :id_prefix, :until_ms, :limit,
+--   :waiting (whether asked for),
+--   :scheduled, :blocked, :active
 -- Out: key; newest accepted first
 WITH few AS MATERIALIZED (
-    SELECT key FROM leasemq_job INDEXED BY leasemq_job_ready WHERE queue = :queue AND state = 'waiting'
+    SELECT key
+    FROM leasemq_job INDEXED BY leasemq_job_ready
+    WHERE :waiting AND queue = :queue AND state = 'waiting'
     UNION ALL
-    SELECT key FROM leasemq_job INDEXED BY leasemq_job_due WHERE queue = :queue AND state = 'scheduled'
+    SELECT key
+    FROM leasemq_job INDEXED BY leasemq_job_due
+    WHERE :scheduled AND queue = :queue AND state = 'scheduled'
     UNION ALL
-    SELECT key FROM leasemq_job INDEXED BY leasemq_job_blocked WHERE queue = :queue AND state = 'blocked'
+    SELECT key
+    FROM leasemq_job INDEXED BY leasemq_job_blocked
+    WHERE :blocked AND queue = :queue AND state = 'blocked'
     UNION ALL
-    SELECT key FROM leasemq_job INDEXED BY leasemq_job_lease WHERE queue = :queue AND state = 'active'
+    SELECT key
+    FROM leasemq_job INDEXED BY leasemq_job_lease
+    WHERE :active AND queue = :queue AND state = 'active'
     UNION ALL
     SELECT key
     FROM leasemq_job INDEXED BY leasemq_job_ended

@@ -2,4 +2,4 @@
 -- In: :job, :line
 -- Out: nothing
 INSERT INTO leasemq_log (job, number, line)
-SELECT :job, log_count + 1, :line FROM leasemq_job WHERE key = :job
+SELECT :job, coalesce(max(number), 0) + 1, :line FROM leasemq_log WHERE job = :job

@@ -2,4 +2,4 @@
 -- In: :job, :keep
 -- Out: nothing
 DELETE FROM leasemq_log
-WHERE job = :job AND number <= (SELECT log_count FROM leasemq_job WHERE key = :job) - :keep
+WHERE job = :job AND number <= (SELECT max(number) FROM leasemq_log WHERE job = :job) - :keep

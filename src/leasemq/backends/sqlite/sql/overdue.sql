@@ -2,8 +2,8 @@
 -- In: :queue, :now_ms, :limit
 -- Out: job rows, the first to go stale first, then in order of acceptance
 SELECT
-    key, id, generation, state, attempts, fence, nonce, lease_until_ms, cancel_requested, settled_by, replays,
-    due_ms, expires_ms, frees_key, dependants, attempt_outcome, suspect, request
+    key, id, generation, state, attempts, fence, nonce, lease_until_ms, cancel_requested,
+    settled_by, replays, due_ms, frees_key, dependants, request
 FROM leasemq_job INDEXED BY leasemq_job_ttl
 WHERE
     queue = :queue

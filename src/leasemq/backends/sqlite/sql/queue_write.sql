@@ -1,6 +1,7 @@
 -- Write a queue's books back: all that one step moved, in one update.
--- In: :key, :paused, :suspect_incarnation, :suspect_until_ms, :place, :event_number, :event_floor, :follow_up,
---   :accepted, :removed, :scheduled, :waiting, :active, :blocked, :completed, :failed, :cancelled, :expired
+-- In: :key, :paused, :suspect_incarnation, :suspect_until_ms, :place, :newest_key, :event_number,
+--   :event_floor, :follow_up, :accepted, :removed, :scheduled, :waiting, :active, :blocked, :completed,
+--   :failed, :cancelled, :expired
 -- Out: nothing
 UPDATE leasemq_queue
 SET
@@ -8,6 +9,7 @@ SET
     suspect_incarnation = :suspect_incarnation,
     suspect_until_ms = :suspect_until_ms,
     place = :place,
+    newest_key = :newest_key,
     event_number = :event_number,
     event_floor = :event_floor,
     follow_up = :follow_up,

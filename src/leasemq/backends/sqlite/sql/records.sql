@@ -4,9 +4,9 @@
 SELECT
     j.key, j.id, j.generation, j.state, j.priority, j.created_ms, j.due_ms, j.expires_ms,
     j.attempts, j.failures, j.stalls, j.suspect, j.cancel_requested, j.fence, j.lease_until_ms,
-    j.ended_ms, j.keep_until_ms, j.result_until_ms, j.reason, j.replays, j.refused_count, j.worker,
+    j.ended_ms, j.keep_until_ms, j.result_until_ms, j.reason, j.replays, j.worker,
     j.incarnation, j.claimed_ms, j.renewed_ms, j.attempt_replay, j.attempt_ended_ms,
-    j.attempt_outcome, j.attempt_failed, b.task, b.payload, b.overrides, b.headers, b.max_stalls,
+    j.attempt_outcome, j.attempt_failed, j.result, b.task, b.payload, b.overrides, b.headers, b.max_stalls,
     b.keep_result_ms, b.keep_record_ms, b.keep_dead_ms, b.unique_key, b.unique_mode, b.unique_until,
     b.unique_window_ms, b.creator_queue, b.creator_id, b.creator_generation
 FROM json_each(:keys) AS asked

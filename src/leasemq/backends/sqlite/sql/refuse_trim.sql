@@ -1,5 +1,5 @@
--- Forget all but the newest stale writes.
+-- Forget all but the newest stale writes; the newest number is how many there were.
 -- In: :job, :keep
 -- Out: nothing
 DELETE FROM leasemq_refused
-WHERE job = :job AND number <= (SELECT refused_count FROM leasemq_job WHERE key = :job) - :keep
+WHERE job = :job AND number <= (SELECT max(number) FROM leasemq_refused WHERE job = :job) - :keep

@@ -22,6 +22,7 @@ SET
     result_until_ms = NULL,
     prune_ms = NULL,
     reason = NULL,
+    result = NULL,
     replays = replays + 1,
     replay_request = :request,
     replay_starts = 1

@@ -1,4 +1,4 @@
 -- Forget what an earlier run left, but for its checkpoint.
 -- In: :job
 -- Out: nothing
-DELETE FROM leasemq_value WHERE job = :job AND kind IN ('result', 'error', 'progress')
+DELETE FROM leasemq_value WHERE job = :job AND kind IN ('error', 'progress')

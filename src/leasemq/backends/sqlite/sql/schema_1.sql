@@ -1,4 +1,5 @@
--- Create version 1 of the store: a narrow job row that changes, a body that does not, and what hangs on them.
+-- Create version 1 of the store: a narrow job row that changes, a body that does not,
+--   and what hangs on them.
 -- In: none
 -- Out: nothing
 
@@ -17,6 +18,7 @@ CREATE TABLE leasemq_queue (
     suspect_incarnation TEXT NOT NULL DEFAULT '',
     suspect_until_ms INTEGER NOT NULL DEFAULT 0,
     place INTEGER NOT NULL DEFAULT 0,
+    newest_key INTEGER NOT NULL DEFAULT 0,
     event_number INTEGER NOT NULL DEFAULT 0,
     event_floor INTEGER NOT NULL DEFAULT 0,
     follow_up INTEGER NOT NULL DEFAULT 0,
@@ -34,55 +36,56 @@ CREATE TABLE leasemq_queue (
 );
 
 -- The hot row. Its key grows with acceptance. The newest attempt lives here (number = attempts) until the
--- next claim moves it to leasemq_attempt, so that a job which succeeds at once never writes an attempt row.
+-- next claim moves it to leasemq_attempt, so that a job which succeeds at once never writes an attempt row;
+-- its result comes last, where it is in nobody's way, for the same reason.
 CREATE TABLE leasemq_job (
     key INTEGER PRIMARY KEY,
     queue INTEGER NOT NULL,
     id TEXT NOT NULL,
     generation INTEGER NOT NULL,
     state TEXT NOT NULL,
-    priority INTEGER NOT NULL,
     suspect INTEGER NOT NULL DEFAULT 0,
+    priority INTEGER NOT NULL,
     place INTEGER NOT NULL,
-    since_ms INTEGER NOT NULL,
-    created_ms INTEGER NOT NULL,
-    due_ms INTEGER NOT NULL,
-    expires_ms INTEGER,
     attempts INTEGER NOT NULL DEFAULT 0,
     failures INTEGER NOT NULL DEFAULT 0,
     stalls INTEGER NOT NULL DEFAULT 0,
-    cancel_requested INTEGER NOT NULL DEFAULT 0,
     fence INTEGER NOT NULL DEFAULT 0,
     nonce TEXT NOT NULL DEFAULT '',
+    lease_until_ms INTEGER,
+    cancel_requested INTEGER NOT NULL DEFAULT 0,
+    frees_key INTEGER NOT NULL DEFAULT 0,
+    dependants INTEGER NOT NULL DEFAULT 0,
+    replays INTEGER NOT NULL DEFAULT 0,
+    settled_by INTEGER,
+    due_ms INTEGER NOT NULL,
+    expires_ms INTEGER,
+    created_ms INTEGER NOT NULL,
+    since_ms INTEGER NOT NULL,
     incarnation TEXT NOT NULL DEFAULT '',
     worker TEXT NOT NULL DEFAULT '',
     claim_place INTEGER NOT NULL DEFAULT 0,
     claimed_ms INTEGER NOT NULL DEFAULT 0,
     renewed_ms INTEGER NOT NULL DEFAULT 0,
-    lease_until_ms INTEGER,
     attempt_replay INTEGER NOT NULL DEFAULT 0,
     attempt_ended_ms INTEGER,
     attempt_outcome TEXT,
     attempt_failed INTEGER NOT NULL DEFAULT 0,
-    settled_by INTEGER,
     ended_ms INTEGER,
     keep_until_ms INTEGER,
     result_until_ms INTEGER,
     prune_ms INTEGER,
     reason TEXT,
-    frees_key INTEGER NOT NULL DEFAULT 0,
-    dependants INTEGER NOT NULL DEFAULT 0,
-    replays INTEGER NOT NULL DEFAULT 0,
-    replay_request INTEGER,
     request INTEGER NOT NULL DEFAULT 0,
+    replay_request INTEGER,
     replay_starts INTEGER NOT NULL DEFAULT 0,
-    refused_count INTEGER NOT NULL DEFAULT 0,
-    log_count INTEGER NOT NULL DEFAULT 0
+    result BLOB
 );
 
 CREATE UNIQUE INDEX leasemq_job_id ON leasemq_job (queue, id);
 CREATE INDEX leasemq_job_queue ON leasemq_job (queue);
-CREATE INDEX leasemq_job_ready ON leasemq_job (queue, suspect, priority DESC, place) WHERE state = 'waiting';
+CREATE INDEX leasemq_job_ready ON leasemq_job (queue, suspect, priority DESC,
+place) WHERE state = 'waiting';
 CREATE INDEX leasemq_job_due ON leasemq_job (queue, due_ms, place) WHERE state = 'scheduled';
 CREATE INDEX leasemq_job_blocked ON leasemq_job (queue) WHERE state = 'blocked';
 CREATE INDEX leasemq_job_ttl ON leasemq_job (queue, expires_ms)
@@ -114,7 +117,7 @@ CREATE TABLE leasemq_body (
     creator_generation INTEGER
 );
 
--- Values that a job may come to have: result, error, progress, checkpoint.
+-- Values that a job may come to have before its end: error, progress, checkpoint.
 CREATE TABLE leasemq_value (
     job INTEGER NOT NULL,
     kind TEXT NOT NULL,

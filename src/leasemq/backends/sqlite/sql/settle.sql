@@ -1,6 +1,6 @@
 -- Write the end of an attempt.
--- In: :state, :failures, :stalls, :suspect, :reason, :due_ms, :place, :now_ms, :settled_by, :outcome, :failed,
---   :ended_ms, :keep_until_ms, :result_until_ms, :prune_ms, :key, :fence, :nonce
+-- In: :state, :failures, :stalls, :suspect, :due_ms, :place, :now_ms, :settled_by, :outcome, :failed,
+--   :ended_ms, :keep_until_ms, :result_until_ms, :prune_ms, :result, :key, :fence, :nonce
 -- Out: nothing
 UPDATE leasemq_job
 SET
@@ -8,7 +8,7 @@ SET
     failures = :failures,
     stalls = :stalls,
     suspect = :suspect,
-    reason = :reason,
+    reason = NULL,
     due_ms = :due_ms,
     place = :place,
     since_ms = :now_ms,
@@ -20,5 +20,6 @@ SET
     ended_ms = :ended_ms,
     keep_until_ms = :keep_until_ms,
     result_until_ms = :result_until_ms,
-    prune_ms = :prune_ms
+    prune_ms = :prune_ms,
+    result = :result
 WHERE key = :key AND state = 'active' AND fence = :fence AND nonce = :nonce

@@ -1,4 +1,4 @@
--- Keep a value of a job: result, error, progress or checkpoint.
+-- Keep a value of a job: error, progress or checkpoint.
 -- In: :job, :kind, :value
 -- Out: nothing
 INSERT INTO leasemq_value (job, kind, value) VALUES (:job, :kind, :value)

@@ -1,0 +1,154 @@
+"""The store itself: made once, shared by namespaces and processes, refused when it is not ours to read."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import sys
+from pathlib import Path
+
+import pytest
+
+from leasemq.backends.sqlite import SqliteBackend, schema
+from leasemq.errors import BackendUnavailable, SchemaTooNew, Unsupported
+from leasemq.protocol.insight import Durability, Filter
+from leasemq.testing.conformance import builders
+from tests.backends.sqlite.conftest import Open, Peek
+
+PREPARE = """
+import asyncio, sys
+from leasemq.backends.sqlite import SqliteBackend
+backend = SqliteBackend(sys.argv[1])
+print(asyncio.run(backend.prepare()).store_id)
+"""
+
+
+@pytest.mark.promise("P-07", "P-93")
+@pytest.mark.parametrize(("sync", "durability"), [("full", Durability.D2), ("normal", Durability.D1)])
+async def test_the_durability_class_follows_from_sync(
+    opened: Open, sync: str, durability: Durability
+) -> None:
+    backend = await opened(sync=sync)
+
+    capabilities = await backend.prepare()
+
+    assert capabilities.durability is durability
+    assert capabilities.server == f"SQLite {sqlite3.sqlite_version}"
+    assert (capabilities.processes, capabilities.exchange, capabilities.transactions) == (True, True, False)
+
+
+@pytest.mark.promise("P-93")
+async def test_full_sync_is_the_default_and_reaches_the_connection_that_writes(path: Path) -> None:
+    backend = SqliteBackend(path)
+    await backend.prepare()
+
+    level = await backend._write(lambda step: step.connection.execute("PRAGMA synchronous").fetchone()[0])
+    mode = await backend._write(lambda step: step.connection.execute("PRAGMA journal_mode").fetchone()[0])
+    await backend.close()
+
+    assert (level, mode) == (2, "wal")
+
+
+@pytest.mark.promise("P-90")
+async def test_many_processes_may_prepare_one_new_file_at_once(path: Path) -> None:
+    processes = [
+        await asyncio.create_subprocess_exec(
+            sys.executable, "-c", PREPARE, str(path), stdout=asyncio.subprocess.PIPE
+        )
+        for _ in range(4)
+    ]
+
+    answers = [await process.communicate() for process in processes]
+
+    assert [process.returncode for process in processes] == [0, 0, 0, 0]
+    assert len({out for out, _ in answers}) == 1
+
+
+async def test_namespaces_in_one_file_do_not_see_one_another(opened: Open) -> None:
+    shop, bank = await opened(namespace="shop"), await opened(namespace="bank")
+    await shop.enqueue("mail", [builders.new_job("a")])
+    await bank.pause("mail")
+
+    assert await bank.get("mail", ["a"]) == (None,)
+    assert (await bank.find("mail", Filter(), None, 10)).jobs == ()
+    assert await bank.queues() == ()
+    assert not (await shop.counts("mail")).paused
+    assert (await shop.prepare()).store_id != (await bank.prepare()).store_id
+    assert len((await shop.claim("mail", 10, 1_000, builders.claimant())).leases) == 1
+
+
+async def test_the_store_id_outlives_every_process(opened: Open) -> None:
+    first = await (await opened()).prepare()
+    again = await (await opened()).prepare()
+
+    assert first.store_id == again.store_id
+    assert len(first.store_id) == 32
+
+
+@pytest.mark.promise("P-85")
+async def test_a_store_of_a_newer_release_is_left_alone(opened: Open, peek: Peek, path: Path) -> None:
+    await opened()
+    await peek("UPDATE leasemq_meta SET value = 2")
+
+    with pytest.raises(SchemaTooNew, match="version 2; upgrade LeaseMQ: this release knows 1"):
+        await SqliteBackend(path).prepare()
+
+    assert await peek("SELECT value FROM leasemq_meta") == [(2,)]
+
+
+async def test_a_file_with_tables_of_its_owner_is_shared_with_him(
+    path: Path, opened: Open, peek: Peek
+) -> None:
+    await peek("CREATE TABLE job (id INTEGER PRIMARY KEY, mine TEXT)")
+    await peek("PRAGMA user_version = 7")
+
+    backend = await opened()
+    await backend.enqueue("mail", [builders.new_job("a")])
+
+    assert await peek("SELECT count(*) FROM job") == [(0,)]
+    assert await peek("PRAGMA user_version") == [(7,)]
+
+
+async def test_an_unprepared_store_says_what_to_do(path: Path) -> None:
+    backend = SqliteBackend(path)
+
+    with pytest.raises(Unsupported, match="prepare"):
+        await backend.counts("mail")
+    with pytest.raises(Unsupported, match="prepare"):
+        await backend.enqueue("mail", [builders.new_job("a")])
+
+    await backend.close()
+
+
+async def test_an_sqlite_that_is_too_old_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schema.sqlite3, "sqlite_version_info", (3, 34, 1))
+
+    with pytest.raises(Unsupported, match=r"3\.35\.0 or newer"):
+        await SqliteBackend(path).prepare()
+
+
+async def test_a_closed_backend_refuses_work_until_it_is_prepared_again(opened: Open) -> None:
+    backend = await opened()
+    await backend.close()
+    await backend.close()
+
+    with pytest.raises(BackendUnavailable, match="closed"):
+        await backend.counts("mail")
+
+    await backend.prepare()
+    assert (await backend.counts("mail")).accepted == 0
+
+
+async def test_a_relative_path_is_not_moved_by_a_later_change_of_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    backend = SqliteBackend("jobs.db")
+    await backend.prepare()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+
+    await backend.enqueue("mail", [builders.new_job("a")])
+    await backend.close()
+
+    assert not list((tmp_path / "elsewhere").iterdir())

@@ -1,0 +1,140 @@
+"""Twins: SQLite answers every random script as memory does, call by call, and stores the same."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from itertools import count
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from leasemq.backends.memory import MemoryBackend
+from leasemq.backends.sqlite import SqliteBackend
+from leasemq.protocol.model import Claimed, Settled
+from leasemq.testing.explorer import run_now
+from leasemq.testing.manual_clock import ManualClock
+from leasemq.testing.player import Call, Player
+from leasemq.testing.scripts import CALLS, script
+from leasemq.testing.twins import MakeBackend, compare, shortest
+
+SEQUENCES = int(os.environ.get("LEASEMQ_TWINS", "1000"))  # in all parts together
+PARTS = 4  # so that several processes share them
+ONE_SEED = os.environ.get("LEASEMQ_TWINS_SEED")  # plays this one alone
+
+seeds = st.integers(0, 2**48) if ONE_SEED is None else st.just(int(ONE_SEED))
+
+
+@pytest.fixture(autouse=True)
+def backend_name() -> str:
+    """What these tests are about."""
+    return "sqlite"
+
+
+@pytest.fixture
+def make_sqlite(tmp_path: Path) -> MakeBackend:
+    """Make backends on files of their own; the one before is deleted, so that files do not pile up."""
+    numbers = count()
+
+    def make(clock: ManualClock) -> SqliteBackend:
+        number = next(numbers)
+        for past in tmp_path.glob(f"{number - 1}.db*"):
+            past.unlink()
+        return SqliteBackend(tmp_path / f"{number}.db", clock=clock, inline=True, sync="off")
+
+    return make
+
+
+def _memory(clock: ManualClock) -> MemoryBackend:
+    return MemoryBackend(clock=clock)
+
+
+def _check(seed: int, make: MakeBackend) -> None:
+    drawn = script(seed)
+    try:
+        run_now(compare(drawn, _memory, make))
+    except AssertionError as parting:
+        told = run_now(shortest(drawn, _memory, make)) or str(parting)
+        pytest.fail(f"LEASEMQ_TWINS_SEED={seed} plays it again; memory answers first\n{told}")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.promise(
+    "P-01", "P-03", "P-05", "P-10", "P-11", "P-12", "P-23", "P-24", "P-30", "P-31", "P-32", "P-40", "P-41",
+    "P-43", "P-44", "P-50", "P-52", "P-53", "P-54", "P-62", "P-63", "P-64", "P-92", "P-93", "P-110", "E-72",
+)  # fmt: skip
+@pytest.mark.parametrize("part", range(PARTS))
+def test_sqlite_answers_every_script_as_memory_does(part: int, make_sqlite: MakeBackend) -> None:
+    @settings(
+        max_examples=max(1, SEQUENCES // PARTS),
+        deadline=None,
+        phases=[Phase.generate],  # a seed cannot be shrunk; `shortest` cuts the script down instead
+        suppress_health_check=list(HealthCheck),
+        database=None,
+    )
+    @given(seeds)
+    def play(seed: int) -> None:
+        _check(seed, make_sqlite)
+
+    play()
+
+
+@pytest.mark.promise("P-92", "P-93")
+def test_a_few_scripts_for_every_change(make_sqlite: MakeBackend) -> None:
+    for seed in range(40):
+        _check(seed, make_sqlite)
+
+
+@pytest.mark.promise("P-90")
+def test_scripts_get_jobs_through_their_lives() -> None:
+    """A script that never claims anything compares nothing: what scripts do is watched, too."""
+    seen: Counter[str] = Counter()
+    for seed in range(300):
+        run_now(_watch(script(seed), seen))
+
+    rare = {name: seen[name] for name in ("lease", *Settled) if seen[name] < 10}
+    assert not rare, f"scripts hardly ever reach {rare}"
+    assert {call for call in CALLS if not seen[f"call {call}"]} == set()
+
+
+async def _watch(calls: list[Call], seen: Counter[str]) -> None:
+    clock = ManualClock()
+    player = Player(MemoryBackend(clock=clock), clock)
+    for call in calls:
+        answer = await player.play(call)
+        seen[f"call {call.name}"] += 1
+        if isinstance(answer, Claimed):
+            seen["lease"] += len(answer.leases)
+        if call.name == "settle":
+            seen.update(str(settled) for settled in answer)  # type: ignore[attr-defined]  a sequence of answers
+
+
+class Forgetful(MemoryBackend):
+    """A twin that parts: it forgets that a queue was paused."""
+
+    async def pause(self, queue: str) -> None:
+        pass
+
+
+def _forgetful(clock: ManualClock) -> Forgetful:
+    return Forgetful(clock=clock)
+
+
+@pytest.mark.promise("P-90")
+def test_a_twin_that_parts_is_found_and_its_script_cut_down() -> None:
+    parted = []
+    for seed in range(20):
+        drawn = script(seed)
+        try:
+            run_now(compare(drawn, _memory, _forgetful))
+        except AssertionError:
+            parted.append(run_now(shortest(drawn, _memory, _forgetful)))
+
+    assert parted
+    for told in parted:
+        assert told is not None
+        assert told.count("\n  pause(") == 1
+        assert len(told.partition("after\n")[2].splitlines()) == 1
