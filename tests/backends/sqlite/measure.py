@@ -76,7 +76,7 @@ async def exchange_all(backend: SqliteBackend, batch: int) -> int:
 
 
 async def measured(folder: Path, sync: Sync, batch: int, count: int) -> list[int]:
-    """Jobs per second: enqueued in batches of 500, claimed and settled, and exchanged, in batches of `batch`."""
+    """Jobs per second: enqueued by 500; then claimed and settled, and exchanged, by `batch`."""
     backend = SqliteBackend(folder / f"{sync}-{batch}.db", sync=sync)
     await backend.prepare()
     rates = []

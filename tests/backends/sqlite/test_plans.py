@@ -79,3 +79,12 @@ def test_a_statement_binds_its_parameters_in_the_order_it_tells(name: str) -> No
 
     assert numbers == set(range(1, len(asked.parameters) + 1))
     assert not re.search(r":[a-z]", asked.sql)
+
+
+def test_only_tables_of_small_rows_do_without_a_rowid(empty: sqlite3.Connection) -> None:
+    """SQLite reads a large row of such a table whole, overflow pages and all, to compare its key."""
+    rows = empty.execute("SELECT name, sql FROM sqlite_master WHERE sql LIKE '%WITHOUT ROWID%'").fetchall()
+
+    large = {name for name, sql in rows if "BLOB" in sql}
+
+    assert large == {"leasemq_worker", "leasemq_schedule"}  # a few rows, of a few hundred bytes

@@ -10,7 +10,6 @@ from leasemq.errors import CursorExpired
 from leasemq.protocol.insight import Counts, EventPage, Filter, Page
 from leasemq.protocol.model import State
 
-
 MAX_PAGE = 1_000
 
 

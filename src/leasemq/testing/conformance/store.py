@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from leasemq.backend import Backend
-from leasemq.protocol.insight import Capabilities
 from leasemq.testing.manual_clock import ManualClock
 
 OpenBackend = Callable[[], Backend]
@@ -31,14 +30,13 @@ class Store:
     open_backend: OpenBackend
     clock: ManualClock
     opened: list[Backend] = field(default_factory=list)
-    capabilities: Capabilities | None = None
     readable: bool = True  # a test that plants corruption says so, and the books are not read at its end
 
     async def open(self) -> Backend:
         """Open one more view of the store, as another process would; in memory it is the same object."""
         backend = self.open_backend()
         self.opened.append(backend)
-        self.capabilities = await backend.prepare()
+        await backend.prepare()
         return backend
 
     async def close(self) -> None:

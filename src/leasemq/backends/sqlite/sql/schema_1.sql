@@ -1,5 +1,6 @@
--- Create version 1 of the store: a narrow job row that changes, a body that does not,
---   and what hangs on them.
+-- Create version 1 of the store: a narrow job row that changes, a body that does not, and what hangs on
+-- them. Tables whose rows may be large keep their rowid: without it SQLite reads a large row whole, overflow
+-- pages and all, whenever it compares its key (https://sqlite.org/withoutrowid.html, section 4).
 -- In: none
 -- Out: nothing
 
@@ -123,7 +124,7 @@ CREATE TABLE leasemq_value (
     kind TEXT NOT NULL,
     value BLOB NOT NULL,
     PRIMARY KEY (job, kind)
-) WITHOUT ROWID;
+);
 
 CREATE TABLE leasemq_attempt (
     job INTEGER NOT NULL,
@@ -139,7 +140,7 @@ CREATE TABLE leasemq_attempt (
     replay INTEGER NOT NULL,
     settled_by INTEGER,
     PRIMARY KEY (job, fence)
-) WITHOUT ROWID;
+);
 
 CREATE TABLE leasemq_refused (
     job INTEGER NOT NULL,
@@ -155,7 +156,7 @@ CREATE TABLE leasemq_log (
     number INTEGER NOT NULL,
     line BLOB NOT NULL,
     PRIMARY KEY (job, number)
-) WITHOUT ROWID;
+);
 
 -- Who holds a unique key. It may outlive its job: a throttle is freed by its window only.
 CREATE TABLE leasemq_hold (
@@ -214,7 +215,7 @@ CREATE TABLE leasemq_outbox (
     outcome TEXT,
     job BLOB,
     PRIMARY KEY (queue, id)
-) WITHOUT ROWID;
+);
 
 -- One row per step that changed anything: events first_number to last_number, packed.
 CREATE TABLE leasemq_event (
@@ -224,7 +225,7 @@ CREATE TABLE leasemq_event (
     at_ms INTEGER NOT NULL,
     entries BLOB NOT NULL,
     PRIMARY KEY (queue, last_number)
-) WITHOUT ROWID;
+);
 
 CREATE TABLE leasemq_worker (
     namespace TEXT NOT NULL,
