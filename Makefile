@@ -4,13 +4,14 @@
 export PYTHON
 INSTALLED := .venv/.installed
 
-.PHONY: help test check demo mutants promises format clean
+.PHONY: help test check demo mutants fuzz promises format clean
 
 help:
 	@echo "make demo      jobs on a durable queue while workers are killed and frozen; ends with 'lost 0'"
 	@echo "make check     format, lint, types, imports and the fast tests"
 	@echo "make test      everything: all tests, all planted faults, the totals of the promise table"
 	@echo "make mutants   the planted faults; ONLY=name for some of them"
+	@echo "make fuzz      the random tests with new random examples, and more of them"
 	@echo "make promises  the table promise x backend of the last make test"
 	@echo "make format    let ruff format and sort the source"
 	@echo "make clean     remove what was built, .venv too"
@@ -29,6 +30,10 @@ demo: $(INSTALLED)
 
 mutants: $(INSTALLED)
 	.venv/bin/python tests/mutants/run.py $(if $(ONLY),--only '$(ONLY)')
+
+fuzz: $(INSTALLED)
+	LEASEMQ_FRESH=1 LEASEMQ_TWINS=$${LEASEMQ_TWINS:-5000} .venv/bin/python -m pytest -q -n 2 \
+		tests/protocol tests/conformance/test_twins.py
 
 promises: $(INSTALLED)
 	.venv/bin/python scripts/promises.py $(ARGS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,8 +19,11 @@ CATALOGUE = read_catalogue(Path(__file__).parent / "promises.toml")
 KNOWN_PROMISES = frozenset(promise.id for promise in CATALOGUE.promises)
 ROWS_OF_CHECKS = re.compile(r"[EA]-\d+|B\d+")  # checks of the two systems compared with, and cases handed in
 
-# Time limits per example would fail on a busy machine; pytest's own limit per test still holds.
-hypothesis.settings.register_profile("project", deadline=None, print_blob=True)
+# Time limits per example would fail on a busy machine; pytest's own limit per test still holds. The same
+# examples are drawn each time, so that a run says something about the change and not about the dice;
+# `make fuzz` draws new ones.
+FRESH = os.environ.get("LEASEMQ_FRESH") == "1"
+hypothesis.settings.register_profile("project", deadline=None, print_blob=True, derandomize=not FRESH)
 hypothesis.settings.load_profile("project")
 
 

@@ -37,6 +37,8 @@ class WorkerOptions(TypedDict, total=False):
     observer: Observer
 
 
+STUBBORN_S = 0.5
+
 MakeWorker = Callable[[Backend], "Worker"]
 
 
@@ -99,8 +101,24 @@ def run_until_signalled(serve: Callable[[], Coroutine[Any, Any, int]]) -> int:
         )
     if has_running_loop():
         raise SyncInsideLoop("run_worker() inside a running loop would block it; await app.worker().run()")
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    runner = asyncio.Runner(loop_factory=_loop_factory())
+    try:
         return runner.run(serve())
+    finally:
+        # Closing a runner waits for ever for a task that refuses its cancellation.
+        if not _stubborn_tasks(runner.get_loop()):
+            runner.close()
+
+
+def _stubborn_tasks(loop: asyncio.AbstractEventLoop) -> set[asyncio.Task[Any]]:
+    """Cancel what still runs in the loop, and answer what does not end within half a second."""
+    tasks = asyncio.all_tasks(loop)
+    if not tasks:
+        return tasks
+    for task in tasks:
+        task.cancel()
+    _, pending = loop.run_until_complete(asyncio.wait(tasks, timeout=STUBBORN_S))
+    return pending
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
