@@ -167,6 +167,24 @@ async def test_a_caller_whose_loop_is_gone_does_not_stop_the_writer(backend: Sql
     assert answer.created
 
 
+@pytest.mark.promise("P-82")
+async def test_a_fault_of_ours_is_told_to_those_who_wait_and_does_not_end_the_thread(
+    backend: SqliteBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(step: Step) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as planted:
+        planted.setattr(Step, "finish", fail)
+        with pytest.raises(MemoryError):
+            await backend.enqueue("mail", [builders.new_job("a")])
+        planted.setattr(WritingConnection, "begin", fail)
+        with pytest.raises(TypeError):
+            await backend.enqueue("mail", [builders.new_job("a")])
+
+    assert (await backend.enqueue("mail", [builders.new_job("a")]))[0].created
+
+
 async def test_closing_finishes_what_was_asked_for(path: Path) -> None:
     backend = SqliteBackend(path, sync="normal")
     await backend.prepare()

@@ -110,17 +110,17 @@ class SqliteBackend:
             request_limit=request_limit,
         )
         self._is_inline = inline
-        self._lanes_of_process: Lanes | None = None
+        self._lanes_of_process = Lanes(self._settings, inline=inline)  # which opens nothing yet
 
     async def prepare(self) -> Capabilities:
         """See `Backend.prepare`. Opens a closed backend again."""
         check_library()
-        if self._lanes_of_process is not None and self._lanes_of_process.is_closed:
-            self._lanes_of_process = None
         asked = self._settings
-        self._settings, store_id = (
-            prepared(asked) if self._is_inline else await asyncio.to_thread(prepared, asked)
-        )
+        settings, store_id = prepared(asked) if self._is_inline else await asyncio.to_thread(prepared, asked)
+        if settings != asked or self._lanes().is_closed:
+            await self._lanes().close()
+            self._settings = settings
+            self._lanes_of_process = Lanes(settings, inline=self._is_inline)
         return Capabilities(
             backend="sqlite",
             durability=_DURABILITY[asked.sync],
@@ -317,9 +317,8 @@ class SqliteBackend:
         (https://sqlite.org/howtocorrupt.html, section 2.6).
         """
         lanes = self._lanes_of_process
-        if lanes is None or lanes.pid != os.getpid():
-            if lanes is not None:
-                _OF_PARENTS.append(lanes)
+        if lanes.pid != os.getpid():
+            _OF_PARENTS.append(lanes)
             lanes = self._lanes_of_process = Lanes(self._settings, inline=self._is_inline)
         return lanes
 

@@ -66,7 +66,7 @@ class Crew(Protocol):
     """What a lane's thread does with the requests it finds."""
 
     def carry_out(self, group: Sequence[Request[object]]) -> None:
-        """Give every request its answer or its error; never raises."""
+        """Give every request its answer or its error."""
 
     def close(self) -> None:
         """Close what is open."""
@@ -119,12 +119,19 @@ class ThreadLane:
             group = self._gathered()
             asked = [request for request in group if request.work is not None]
             if asked:
-                self._crew.carry_out(asked)
+                self._carry_out(asked)
                 answer(asked)
             if len(asked) < len(group):
                 self._crew.close()
                 answer([request for request in group if request.work is None])
                 return
+
+    def _carry_out(self, asked: Sequence[Request[object]]) -> None:
+        try:
+            self._crew.carry_out(asked)
+        except Exception as error:  # a fault of ours: told to those who wait, and no end of the thread
+            for request in asked:
+                request.error = request.error or error
 
     def _gathered(self) -> list[Request[object]]:
         """Wait for a request, and take along what has gathered behind it."""
