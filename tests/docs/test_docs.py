@@ -8,6 +8,7 @@ import pytest
 
 from leasemq.protocol.lifecycle import ARROWS, mermaid
 from leasemq.protocol.model import TERMINAL, State
+from scripts.docs import capabilities
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -15,7 +16,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 def test_the_lifecycle_diagram_is_the_table_of_legal_moves() -> None:
     page = (DOCS / "lifecycle.md").read_text()
     drawn = page.split("```mermaid\n")[1].split("```")[0]
-    assert drawn == mermaid(), "copy what leasemq.protocol.lifecycle.mermaid() answers"
+    assert drawn == mermaid(), "run: python scripts/docs.py"
 
 
 @pytest.mark.promise("P-05")
@@ -35,3 +36,8 @@ def test_one_page_lists_every_outcome_that_leads_to_a_second_run() -> None:
     page = (DOCS / "guarantees.md").read_text()
     again = {"retried", "released", "snoozed", "stalls", "replays", "generation"}
     assert all(word in page for word in again)
+
+
+@pytest.mark.promise("P-91")
+def test_the_capability_table_is_what_the_backends_declare() -> None:
+    assert capabilities() in (DOCS / "capabilities.md").read_text(), "run: python scripts/docs.py"

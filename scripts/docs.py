@@ -1,0 +1,84 @@
+"""Writes the generated pages of the documentation: lifecycle, capabilities, and what `make test` showed."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import sys
+import tempfile
+from pathlib import Path
+
+from leasemq.backends.memory import MemoryBackend
+from leasemq.backends.sqlite import SqliteBackend
+from leasemq.protocol.insight import Capabilities
+from leasemq.protocol.lifecycle import mermaid
+from leasemq.testing.promises import as_markdown, promise_table, read_catalogue, read_kills, read_trials
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+PER_MACHINE = {"backend", "store_id", "server"}  # not about the backend, but about one store or machine
+CAPABILITIES = """# What each backend can do
+
+As the backends declare it; a backend that declares what it does not keep fails the conformance suite.
+Written by `python scripts/docs.py`.
+
+"""
+PROMISES = """# Each promise, each backend
+
+*Proven*: its tests pass there, and a planted fault that breaks it is found out by a test naming it.
+*Tested*: its tests pass. *Later*: brought by a later release.
+Written by `python scripts/docs.py` from the results of `make test`.
+
+"""
+
+
+def capabilities() -> str:
+    """Answer the capability table, as the backends themselves declare it; the suite holds them to it."""
+    with tempfile.TemporaryDirectory() as folder:
+        declared = asyncio.run(_declared(Path(folder)))
+    names = [field.name for field in dataclasses.fields(Capabilities) if field.name not in PER_MACHINE]
+    lines = ["| capability | " + " | ".join(declared) + " |", "| --- |" + " --- |" * len(declared)]
+    for name in names:
+        answers = [_shown(getattr(one, name)) for one in declared.values()]
+        lines.append(f"| {name.replace('_', ' ')} | " + " | ".join(answers) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def write_lifecycle(page: str) -> str:
+    """Answer the page with the diagram drawn anew."""
+    before, rest = page.split("```mermaid\n")
+    return before + "```mermaid\n" + mermaid() + "```" + rest.split("```", 1)[1]
+
+
+def main() -> int:
+    """Write the pages; 1 if there is no test run to tell of."""
+    lifecycle = DOCS / "lifecycle.md"
+    lifecycle.write_text(write_lifecycle(lifecycle.read_text()))
+    (DOCS / "capabilities.md").write_text(CAPABILITIES + capabilities())
+    results, kills = ROOT / "build" / "promises.json", ROOT / "build" / "mutants.json"
+    if not (results.exists() and kills.exists()):
+        print("build/promises.json or build/mutants.json is missing: run `make test` first", file=sys.stderr)
+        return 1
+    catalogue = read_catalogue(ROOT / "tests" / "promises.toml")
+    rows = promise_table(catalogue, read_trials(results), read_kills(kills))
+    (DOCS / "promises.md").write_text(PROMISES + as_markdown(rows) + "\n")
+    return 0
+
+
+async def _declared(folder: Path) -> dict[str, Capabilities]:
+    sqlite, normal = SqliteBackend(folder / "a.db"), SqliteBackend(folder / "b.db", sync="normal")
+    backends = {"memory": MemoryBackend(), "sqlite": sqlite, "sqlite, sync=normal": normal}
+    declared = {name: await backend.prepare() for name, backend in backends.items()}
+    await sqlite.close()
+    await normal.close()
+    return declared
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
