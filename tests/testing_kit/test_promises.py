@@ -97,6 +97,14 @@ def test_what_was_left_out_says_nothing() -> None:
 
 
 @pytest.mark.promise("P-91")
+def test_a_promise_of_which_parts_come_later_is_not_proven() -> None:
+    assert standings(BOTH, [killed("memory", "sqlite")], is_delivered=False) == (
+        Standing.TESTED,
+        Standing.TESTED,
+    )
+
+
+@pytest.mark.promise("P-91")
 def test_only_skipped_tests_are_no_test() -> None:
     assert standings([trial("memory", "skipped")], [killed("memory")])[0] is Standing.NO_TEST
 
