@@ -100,7 +100,7 @@ class Work(Protocol):
 
         Per job, first match wins: the id is known and its state is not in `reuse`, or the record carries
         this very `request` → existing (an id that was merged into another job stands for that job,
-        until `reuse` lets it go its own way); the unique key is held → by its mode; else created,
+        until `reuse` lets it go its own way; a record of its own from before counts then); the unique key is held → by its mode; else created,
         under the next generation of the id.
         With open parents it is blocked, with a due time ahead scheduled, else waiting.
         Repeating the call answers `existing` for what was stored: nothing is doubled.
@@ -188,8 +188,13 @@ class Work(Protocol):
 class Control(Protocol):
     """What operators and handles do: each move is conditional, in the write, on the state it finds."""
 
-    async def cancel(self, queue: str, ids: Sequence[str]) -> Sequence[CancelAnswer]:
-        """Cancel: scheduled, waiting and blocked end at once; active ones are marked, durably."""
+    async def cancel(
+        self, queue: str, ids: Sequence[str], generation: int | None = None
+    ) -> Sequence[CancelAnswer]:
+        """Cancel: scheduled, waiting and blocked end at once; active ones are marked, durably.
+
+        With a `generation`, a job that has another one is answered `not_found` and left alone.
+        """
 
     async def pause(self, queue: str) -> None:
         """Stop claims of this queue in every process; running jobs go on, delayed ones become due."""
@@ -209,7 +214,8 @@ class Control(Protocol):
     async def replay(self, queue: str, ids: Sequence[str], request_id: int) -> Sequence[Changed]:
         """Start a new run of failed, expired or cancelled jobs.
 
-        Id, payload, checkpoint and history stay; counters and ttl start afresh; a failed parent is forgotten.
+        Id, payload, checkpoint and history stay; counters and ttl start afresh. A parent whose end failed
+        the job is forgotten; with others left open it is blocked again, and they are told of it anew.
         The unique key is taken again, or answered `conflict` with its holder. Repeated with the same
         request id it answers `done` and changes nothing.
         """

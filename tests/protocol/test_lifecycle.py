@@ -17,9 +17,10 @@ from leasemq.clock import Clock
 from leasemq.protocol.decide import Raised, Returned
 from leasemq.protocol.insight import Event, EventKind
 from leasemq.protocol.lifecycle import ARROWS, Arrow, Move, is_legal, mermaid
-from leasemq.protocol.model import TERMINAL, Settled, State
+from leasemq.protocol.model import TERMINAL, Ref, Settled, State
 from leasemq.testing.actors import LEASE_MS, canceller, clock, holder, plain_job, replayer, sweep
 from leasemq.testing.conformance import builders
+from leasemq.testing.conformance.builders import HOUR_MS
 from leasemq.testing.conformance.queue_under_test import ALL, QueueUnderTest
 from leasemq.testing.conformance.relay import carry_out
 from leasemq.testing.explorer import Scope, explore, run_now
@@ -264,6 +265,29 @@ def _replayed(
     return scenario
 
 
+async def _replay_blocked(queue: QueueUnderTest, end: Callable[[], Awaitable[object]]) -> None:
+    await queue.enqueue("j", parents=(*BLOCKED_BY, *builders.with_parent("j", "q").parents), ttl_ms=HOUR_MS)
+    await end()
+    await queue.replay()
+
+
+async def _replay_failed_blocked(queue: QueueUnderTest) -> None:
+    child = Ref(queue=queue.name, id="j", generation=1)
+    await _replay_blocked(queue, lambda: queue.backend.resolve(child, queue.name, "p", passes=False))
+
+
+async def _replay_cancelled_blocked(queue: QueueUnderTest) -> None:
+    await _replay_blocked(queue, queue.cancel)
+
+
+async def _replay_expired_blocked(queue: QueueUnderTest) -> None:
+    async def expire() -> None:
+        queue.clock.advance(HOUR_MS)
+        await queue.backend.advance(queue.name, 1)
+
+    await _replay_blocked(queue, expire)
+
+
 async def _break(queue: QueueUnderTest, path: Path) -> None:
     await queue.enqueue("j")
     with closing(sqlite3.connect(path)) as file, file:
@@ -306,6 +330,9 @@ SCENARIOS: dict[Arrow, Callable[[QueueUnderTest], Awaitable[None]]] = {
     Arrow(FAILED, Move.REPLAY, W): _replayed(_settled("fail")),
     Arrow(EXPIRED, Move.REPLAY, W): _replayed(_expired()),
     Arrow(CANCELLED, Move.REPLAY, W): _replayed(_cancel),
+    Arrow(FAILED, Move.REPLAY, B): _replay_failed_blocked,
+    Arrow(EXPIRED, Move.REPLAY, B): _replay_expired_blocked,
+    Arrow(CANCELLED, Move.REPLAY, B): _replay_cancelled_blocked,
 }
 
 

@@ -6,10 +6,13 @@ from collections.abc import Sequence
 
 from leasemq.errors import InvalidSetting
 from leasemq.protocol.insight import Schedule
-from leasemq.protocol.model import PRIORITIES, NewJob, Unique, UniqueMode
+from leasemq.protocol.model import PRIORITIES, NewJob, Note, NoteKind, Unique, UniqueMode, UniqueUntil
 from leasemq.protocol.names import check_job_id, check_key, check_queue, check_task_name, shown_value
+from leasemq.protocol.times import MAX_DURATION_MS
 
 MAX_BATCH = 1_000
+MAX_STALLS = 1_000_000
+LAST_INSTANT_MS = 2**53  # exact as a double, and far beyond what a datetime can show
 
 
 def check_new_jobs(queue: str, jobs: Sequence[NewJob]) -> None:
@@ -33,6 +36,29 @@ def check_limit(limit: int) -> int:
     return limit
 
 
+def check_lease(lease_ms: int) -> int:
+    """Answer the lease's length. Raises: InvalidSetting."""
+    if type(lease_ms) is not int or not 0 < lease_ms <= MAX_DURATION_MS:
+        raise InvalidSetting(
+            f"lease_ms {shown_value(lease_ms)} is not an integer from 1 to {MAX_DURATION_MS}"
+        )
+    return lease_ms
+
+
+def check_notes(notes: Sequence[Note]) -> None:
+    """Check the children that running jobs offer, as an enqueue would. Raises: as `check_new_jobs`."""
+    for note in notes:
+        if note.kind is NoteKind.OFFER:
+            check_new_jobs(note.queue, () if note.child is None else (note.child,))
+
+
+def check_cursor(cursor: str) -> int:
+    """Answer the number that a cursor of ours stands for. Raises: InvalidSetting."""
+    if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 20):  # below 2**63, as all are
+        raise InvalidSetting(f"cursor {shown_value(cursor)} was not given by an earlier page")
+    return int(cursor)
+
+
 def check_schedule(schedule: Schedule) -> None:
     """Check a schedule's names. Raises: InvalidName, InvalidQueueName."""
     check_key(schedule.name)
@@ -43,10 +69,11 @@ def _check_new_job(job: NewJob) -> None:
     check_job_id(job.id)
     check_task_name(job.task)
     check_priority(job.priority)
-    if job.delay_ms or job.ttl_ms is not None or job.max_stalls != 2:
-        _check_not_negative("delay_ms", job.delay_ms)
-        _check_not_negative("ttl_ms", job.ttl_ms)
-        _check_not_negative("max_stalls", job.max_stalls)
+    if job.delay_ms or job.due_at_ms is not None or job.ttl_ms is not None or job.max_stalls != 2:
+        _check_duration("delay_ms", job.delay_ms)
+        _check_duration("ttl_ms", job.ttl_ms)
+        _check_range("due_at_ms", job.due_at_ms, LAST_INSTANT_MS)
+        _check_range("max_stalls", job.max_stalls, MAX_STALLS)
     if job.unique is not None:
         _check_unique(job.unique)
     for parent in job.parents:
@@ -56,11 +83,18 @@ def _check_new_job(job: NewJob) -> None:
 
 def _check_unique(unique: Unique) -> None:
     check_key(unique.key)
-    _check_not_negative("window_ms", unique.window_ms)
+    _check_duration("window_ms", unique.window_ms)
+    if type(unique.mode) is not UniqueMode or type(unique.until) is not UniqueUntil:
+        given = f"{shown_value(unique.mode)} until {shown_value(unique.until)}"
+        raise InvalidSetting(f"unique {given} is not given as UniqueMode and UniqueUntil")
     if unique.window_ms is None and unique.mode in (UniqueMode.DEBOUNCE, UniqueMode.THROTTLE):
         raise InvalidSetting(f"unique mode {unique.mode.value} needs a window; window_ms is None")
 
 
-def _check_not_negative(field: str, value: int | None) -> None:
-    if value is not None and (type(value) is not int or value < 0):
-        raise InvalidSetting(f"{field} is {shown_value(value)}; use an integer of 0 or more")
+def _check_duration(field: str, value: int | None) -> None:
+    _check_range(field, value, MAX_DURATION_MS)
+
+
+def _check_range(field: str, value: int | None, most: int) -> None:
+    if value is not None and (type(value) is not int or not 0 <= value <= most):
+        raise InvalidSetting(f"{field} is {shown_value(value)}; use an integer from 0 to {most}")

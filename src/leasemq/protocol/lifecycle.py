@@ -71,6 +71,9 @@ ARROWS: tuple[Arrow, ...] = (
     Arrow(_FAILED, Move.REPLAY, _W),
     Arrow(_EXPIRED, Move.REPLAY, _W),
     Arrow(_CANCELLED, Move.REPLAY, _W),
+    Arrow(_FAILED, Move.REPLAY, _B),  # with other parents still open
+    Arrow(_EXPIRED, Move.REPLAY, _B),
+    Arrow(_CANCELLED, Move.REPLAY, _B),
 )
 
 _LEGAL = frozenset((arrow.source, arrow.target) for arrow in ARROWS)

@@ -15,7 +15,7 @@ from leasemq.backends.memory.shelf import Shelf
 from leasemq.backends.memory.stored import Stored
 from leasemq.clock import Clock, wall_ms
 from leasemq.errors import Unsupported
-from leasemq.protocol.checks import check_new_jobs, check_priority, check_schedule
+from leasemq.protocol.checks import check_lease, check_new_jobs, check_notes, check_priority, check_schedule
 from leasemq.protocol.insight import (
     EVENT_AGE_MS,
     EVENT_LIMIT,
@@ -107,6 +107,7 @@ class MemoryBackend:
 
     async def claim(self, queue: str, limit: int, lease_ms: int, claimant: Claimant) -> Claimed:
         """See `Work.claim`."""
+        check_lease(lease_ms)
         with self.turn(queue) as shelf:
             return work.claim(shelf, limit, lease_ms, claimant)
 
@@ -125,12 +126,14 @@ class MemoryBackend:
         self, queue: str, settlements: Sequence[Settlement], limit: int, lease_ms: int, claimant: Claimant
     ) -> tuple[Sequence[Settled], Claimed]:
         """See `Work.exchange`."""
+        check_lease(lease_ms)
         with self.turn(queue) as shelf:
             settled = tuple(work.settle(shelf, settlement) for settlement in settlements)
             return settled, work.claim(shelf, limit, lease_ms, claimant)
 
     async def note(self, queue: str, notes: Sequence[Note]) -> Sequence[Noted]:
         """See `Work.note`."""
+        check_notes(notes)
         with self.turn(queue) as shelf:
             return tuple(work.note(shelf, entry) for entry in notes)
 
@@ -196,10 +199,12 @@ class MemoryBackend:
         """See `Work.joined`."""
         raise Unsupported("the memory backend has no transactions to join; use a SQL backend")
 
-    async def cancel(self, queue: str, ids: Sequence[str]) -> Sequence[CancelAnswer]:
+    async def cancel(
+        self, queue: str, ids: Sequence[str], generation: int | None = None
+    ) -> Sequence[CancelAnswer]:
         """See `Control.cancel`."""
         with self.turn(queue) as shelf:
-            return tuple(control.cancel(shelf, id_) for id_ in ids)
+            return tuple(control.cancel(shelf, id_, generation) for id_ in ids)
 
     async def pause(self, queue: str) -> None:
         """See `Control.pause`."""

@@ -15,10 +15,10 @@ from leasemq.protocol.model import State, UniqueMode
 REPLAYABLE = (State.FAILED, State.EXPIRED, State.CANCELLED)
 
 
-def cancel(shelf: Shelf, job_id: str) -> CancelAnswer:
+def cancel(shelf: Shelf, job_id: str, generation: int | None) -> CancelAnswer:
     """See `Control.cancel`."""
     job = shelf.jobs.get(job_id)
-    if job is None:
+    if job is None or generation not in (None, job.ref.generation):
         return CancelAnswer.NOT_FOUND
     if job.state in NOT_STARTED:
         shelf.end(job, State.CANCELLED, EventKind.CANCELLED, job.keep.record_ms)
@@ -79,10 +79,10 @@ def replay(shelf: Shelf, job: Stored, request_id: int) -> Changed:
     job.suspect = job.cancel_requested = False
     job.ended_ms = job.keep_until_ms = job.result_until_ms = None
     job.result = job.error = job.reason = job.progress = None
-    job.open_parents.clear()
     job.due_ms = now
     job.expires_ms = None if job.ttl_ms is None else now + job.ttl_ms
-    shelf.place(job, State.WAITING, EventKind.REPLAYED)
+    shelf.attach_to_parents(job, [(*parent, policy) for parent, policy in job.open_parents.items()])
+    shelf.place(job, State.BLOCKED if job.open_parents else State.WAITING, EventKind.REPLAYED)
     return Changed(change=Change.DONE, state=found)
 
 

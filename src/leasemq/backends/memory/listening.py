@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from leasemq.backends.memory.shelf import Shelf
 from leasemq.protocol.model import Ref, Wake
@@ -55,8 +56,9 @@ class MemoryListener:
         cancels = frozenset(shelf.cancels) if is_mine else frozenset()
         if _is_running(self._loop):
             self._note(shelf.queue if woken else None, cancels, ended)
-        elif not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._note, shelf.queue if woken else None, cancels, ended)
+        else:
+            with suppress(RuntimeError):  # its loop was closed meanwhile: nobody waits there any more
+                self._loop.call_soon_threadsafe(self._note, shelf.queue if woken else None, cancels, ended)
 
     def _note(self, queue: str | None, cancels: Iterable[Ref], ended: Iterable[Ref]) -> None:
         if queue is not None:

@@ -7,6 +7,7 @@ from itertools import islice
 from leasemq.backends.memory.shelf import Shelf
 from leasemq.backends.memory.stored import Stored
 from leasemq.errors import CursorExpired
+from leasemq.protocol.checks import check_cursor
 from leasemq.protocol.insight import Counts, EventPage, Filter, Page
 from leasemq.protocol.model import State
 
@@ -29,7 +30,7 @@ def counts(shelf: Shelf) -> Counts:
 def find(shelf: Shelf, where: Filter, cursor: str | None, limit: int) -> Page:
     """See `Insight.find`."""
     now = shelf.clock()
-    before = None if cursor is None else int(cursor)
+    before = None if cursor is None else check_cursor(cursor)
     newest_first = sorted(shelf.jobs.values(), key=lambda job: -job.accepted)
     matching = [
         job for job in newest_first if (before is None or job.accepted < before) and _matches(job, where, now)
@@ -55,7 +56,7 @@ def events(shelf: Shelf, cursor: str | None, limit: int) -> EventPage:
     if cursor is None:
         return EventPage(events=(), cursor=str(shelf.event_number))
     trimmed = shelf.event_number - len(shelf.events)
-    after = trimmed if cursor == "" else int(cursor)
+    after = trimmed if cursor == "" else check_cursor(cursor)
     if after < trimmed:
         raise CursorExpired(
             f"events of queue {shelf.queue!r} up to {trimmed} were trimmed; start again after {trimmed}",

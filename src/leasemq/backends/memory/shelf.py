@@ -8,13 +8,22 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter, OrderedDict, deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from leasemq.backends.memory.stored import Stored
 from leasemq.clock import Clock
 from leasemq.protocol.insight import Event, EventKind
-from leasemq.protocol.model import FollowUp, FollowUpKind, Ref, State, Unique, UniqueMode, UniqueUntil
+from leasemq.protocol.model import (
+    FollowUp,
+    FollowUpKind,
+    OnParentFailure,
+    Ref,
+    State,
+    Unique,
+    UniqueMode,
+    UniqueUntil,
+)
 
 Lane = list[tuple[int, int, str]]
 
@@ -153,6 +162,19 @@ class Shelf:
         """Answer a fresh id for an outbox entry."""
         self.follow_ups += 1
         return self.follow_ups
+
+    def attach_to_parents(self, job: Stored, parents: Iterable[tuple[str, str, OnParentFailure]]) -> None:
+        """Have each parent told, through the outbox, that this job waits for it."""
+        for queue, id_, on_failure in parents:
+            self.follow_up(
+                FollowUp(
+                    id=self.next_follow_up(),
+                    kind=FollowUpKind.ATTACH,
+                    child=job.ref,
+                    parent=Ref(queue=queue, id=id_, generation=0),
+                    on_failure=on_failure,
+                )
+            )
 
     def _tell_dependants(self, job: Stored, outcome: State | None) -> None:
         for child, on_failure in job.dependants.items():

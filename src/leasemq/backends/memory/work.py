@@ -40,16 +40,18 @@ NOT_STARTED = (State.SCHEDULED, State.WAITING, State.BLOCKED)
 
 def enqueue(shelf: Shelf, job: NewJob) -> Enqueued:
     """See `Work.enqueue`."""
-    known = shelf.known(job.id)
-    if known is not None and (known.state not in job.reuse or known.request == job.request != 0):
-        same = (known.task, known.payload) == (job.task, job.payload)
-        return Enqueued(ref=known.ref, acceptance=Acceptance.EXISTING, state=known.state, same_payload=same)
+    own = shelf.jobs.get(job.id)
+    for known in (shelf.known(job.id), own):  # the one it was merged into stands for it first
+        if known is not None and (known.state not in job.reuse or known.request == job.request != 0):
+            same = (known.task, known.payload) == (job.task, job.payload)
+            return Enqueued(
+                ref=known.ref, acceptance=Acceptance.EXISTING, state=known.state, same_payload=same
+            )
     if job.unique is not None:
         hold = shelf.holder(job.unique.key)
         if hold is not None:
             return _merge(shelf, job, job.unique, hold)
     generation, last_fence = 1, 0
-    own = shelf.jobs.get(job.id)  # ended; not `known` where the id was merged into another job
     if own is not None:
         generation, last_fence = own.ref.generation + 1, own.fence.number
         shelf.drop(own)
@@ -59,16 +61,7 @@ def enqueue(shelf: Shelf, job: NewJob) -> Enqueued:
     shelf.jobs[job.id] = stored
     if job.unique is not None:
         shelf.take_key(ref, job.unique)
-    for parent in job.parents:
-        shelf.follow_up(
-            FollowUp(
-                id=shelf.next_follow_up(),
-                kind=FollowUpKind.ATTACH,
-                child=ref,
-                parent=Ref(queue=parent.queue, id=parent.id, generation=0),
-                on_failure=parent.on_failure,
-            )
-        )
+    shelf.attach_to_parents(stored, [(x.queue, x.id, x.on_failure) for x in job.parents])
     shelf.place(stored, _first_state(shelf, stored), EventKind.ENQUEUED)
     assert stored.state is not None
     return Enqueued(ref=ref, acceptance=Acceptance.CREATED, state=stored.state)
@@ -283,11 +276,11 @@ def resolve(shelf: Shelf, child: Ref, parent: tuple[str, str], *, passes: bool) 
     is_open = job is not None and job.ref == child and parent in job.open_parents
     if job is None or not is_open or job.state is not State.BLOCKED:
         return False
+    del job.open_parents[parent]
     if not passes:
         job.reason = "parent"
         shelf.end(job, State.FAILED, EventKind.FAILED, job.keep.dead_ms)
         return True
-    del job.open_parents[parent]
     if not job.open_parents:
         shelf.place(job, _first_state(shelf, job), EventKind.UNBLOCKED)
     return True

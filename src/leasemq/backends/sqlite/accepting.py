@@ -66,6 +66,20 @@ def take_key(step: Step, book: Book, ref: Ref, unique: Unique) -> None:
     _HOLD_PUT.run(step.connection, book.key, unique.key, ref.id, ref.generation, until_ms)
 
 
+def attach_to_parents(book: Book, ref: Ref, parents: Sequence[Parent]) -> None:
+    """Have each parent told, through the outbox, that this job waits for it."""
+    for parent in parents:
+        book.outbox.append(
+            FollowUp(
+                id=book.next_follow_up(),
+                kind=FollowUpKind.ATTACH,
+                child=ref,
+                parent=Ref(queue=parent.queue, id=parent.id, generation=0),
+                on_failure=parent.on_failure,
+            )
+        )
+
+
 class _Intake:
     """One batch of requests. Owner: the step; it keeps plain inserts back to write them in one go."""
 
@@ -87,19 +101,25 @@ class _Intake:
         """Answer one request, and store what it asks for if nothing stands for it."""
         if job.id in self._created:
             self._read_back(job.id)
-        known = self._known.get(job.id)
-        if known is not None and (known.state not in job.reuse or known.request == job.request != 0):
+        known = own = self._known.get(job.id)
+        if known is not None and not _gives_way(known, job):
             return self._existing(job, known)
+        is_merged = known is not None and known.id != job.id
+        if is_merged:  # a record of its own, from before it was merged, must give way too
+            self.flush()
+            own = jobs_by_id(self._step, self._book, [job.id]).get(job.id)
+            if own is not None and not _gives_way(own, job):
+                return self._existing(job, own)
         if job.unique is not None:
             holder = held_key(self._step, self._book, job.unique.key)
             if holder is not None:
                 return self._merged(job, job.unique, holder)
-        if known is not None and known.id != job.id:
-            known = self._unmerge(job.id)
-        if known is None:
+        if is_merged:
+            _MERGE_FORGET.run(self._step.connection, self._book.key, job.id)
+        if own is None:
             return self._create(job, 1, 0)
-        self._forget(known)
-        return self._create(job, known.generation + 1, known.fence)
+        self._forget(own)
+        return self._create(job, own.generation + 1, own.fence)
 
     def _read_back(self, job_id: str) -> None:
         """An id twice in one batch: the second meets what the first stored."""
@@ -124,12 +144,6 @@ class _Intake:
             state=stored_state(self._book, known),
             same_payload=found is not None and found[0] == 1,
         )
-
-    def _unmerge(self, job_id: str) -> JobRow | None:
-        """Let an id stand for itself again; answers a record of its own that it had before it was merged."""
-        self.flush()
-        _MERGE_FORGET.run(self._step.connection, self._book.key, job_id)
-        return jobs_by_id(self._step, self._book, [job_id]).get(job_id)
 
     def _forget(self, row: JobRow) -> None:
         """Delete the record that a new generation replaces, and with it the ids merged into it."""
@@ -170,16 +184,7 @@ class _Intake:
 
     def _attach(self, key: int, ref: Ref, parents: Sequence[Parent]) -> None:
         """Store the open parents, and have each of them told."""
-        for parent in parents:
-            self._book.outbox.append(
-                FollowUp(
-                    id=self._book.next_follow_up(),
-                    kind=FollowUpKind.ATTACH,
-                    child=ref,
-                    parent=Ref(queue=parent.queue, id=parent.id, generation=0),
-                    on_failure=parent.on_failure,
-                )
-            )
+        attach_to_parents(self._book, ref, parents)
         by_name = {(parent.queue, parent.id): parent.on_failure.value for parent in parents}
         rows = [(key, number, *name, policy) for number, (name, policy) in enumerate(by_name.items())]
         _PARENT.many(self._step.connection, rows)
@@ -217,6 +222,11 @@ class _Intake:
         _SET_DUE.run(step.connection, after.value, due_ms, book.next_place(), step.now_ms, row.key)
         book.move(state, after)
         return row._replace(due_ms=due_ms, state=after)
+
+
+def _gives_way(row: JobRow, job: NewJob) -> bool:
+    """Whether the request may replace this record, which is not its own from an earlier try."""
+    return row.state in job.reuse and not (row.request == job.request != 0)
 
 
 def _first_state(*, has_parents: bool, due_ms: int, now_ms: int) -> State:

@@ -210,9 +210,11 @@ class SqliteBackend:
         """See `Work.joined`."""
         raise Unsupported("the SQLite backend has no transactions to join; use PostgreSQL")
 
-    async def cancel(self, queue: str, ids: Sequence[str]) -> Sequence[CancelAnswer]:
+    async def cancel(
+        self, queue: str, ids: Sequence[str], generation: int | None = None
+    ) -> Sequence[CancelAnswer]:
         """See `Control.cancel`."""
-        return await self._write(lambda step: control.cancel(step, queue, ids))
+        return await self._write(lambda step: control.cancel(step, queue, ids, generation))
 
     async def pause(self, queue: str) -> None:
         """See `Control.pause`."""

@@ -16,13 +16,15 @@ from leasemq.backends.sqlite.rows import (
     LEASE_UNIQUE_KEY,
     JobRow,
     claimed_lease,
+    dated,
     is_lease,
-    jobs_by_id,
+    jobs_by_key,
     json_array,
     lease,
 )
 from leasemq.backends.sqlite.statements import Row, statement
 from leasemq.backends.sqlite.step import Book, Step
+from leasemq.protocol.checks import check_lease
 from leasemq.protocol.insight import EventKind
 from leasemq.protocol.model import (
     HISTORY_LIMIT,
@@ -39,6 +41,7 @@ _REPEAT = statement("claim_repeat")
 _TAKE = statement("claim_take")
 _CLAIMED_BY = statement("claimed_by")
 _EXPIRED = statement("expired")
+_UNDATED = statement("undated")
 _OVERDUE = statement("overdue")
 _SUSPECT_WAITS = statement("suspect_waits")
 _NEXT_DUE = statement("next_due")
@@ -46,11 +49,15 @@ _NEXT_LAPSE = statement("next_lapse")
 _ATTEMPT_KEEP = statement("attempt_keep")
 _ATTEMPT_TRIM = statement("attempt_trim")
 
+_PICKS = 10  # at most so many looks past jobs that cannot be read, each at so many of them
+_PAST_CORRUPT = 100
+
 _CLAIMED, _ACTIVE = EventKind.CLAIMED.value, State.ACTIVE.value
 
 
 def claim(step: Step, queue: str, limit: int, lease_ms: int, claimant: Claimant) -> Claimed:
     """See `Work.claim`."""
+    check_lease(lease_ms)
     book = step.book(queue)
     if book is None:
         return Claimed(reason=NothingClaimed.EMPTY if limit > 0 else None)
@@ -95,8 +102,11 @@ def expired(step: Step, queue: str, limit: int) -> Sequence[Lease]:
 
 
 def lapsed_leases(step: Step, book: Book, limit: int) -> list[Row]:
-    """Read the lease rows of active jobs past their deadline, readable or not."""
-    return _EXPIRED.rows(step.connection, book.key, step.now_ms, limit)
+    """Read the lease rows of active jobs past their deadline, or without one, readable or not."""
+    rows = _EXPIRED.rows(step.connection, book.key, step.now_ms, limit)
+    if len(rows) < limit:
+        rows += _UNDATED.rows(step.connection, book.key, limit - len(rows))
+    return [dated(row) for row in rows]
 
 
 def expire_overdue(step: Step, book: Book, limit: int) -> int:
@@ -124,25 +134,27 @@ def _next_lapse_in_ms(step: Step, book: Book) -> int | None:
     return None if row is None else max(0, row[0] - step.now_ms)
 
 
-def end_corrupt(step: Step, book: Book, ids: Sequence[str]) -> None:
+def end_corrupt(step: Step, book: Book, keys: Sequence[int]) -> None:
     """End jobs that cannot be read, as failed, so that the others go on."""
-    for row in jobs_by_id(step, book, ids).values():
+    for row in jobs_by_key(step, keys):
         end(step, book, row, State.FAILED, reason="corrupt")
 
 
 def _leases(queue: str, rows: Sequence[Row]) -> tuple[Lease, ...]:
-    return tuple(lease(queue, row) for row in rows if is_lease(row))
+    return tuple(lease(queue, row) for row in map(dated, rows) if is_lease(row))
 
 
 def _picked(step: Step, book: Book, *, suspect: int, limit: int) -> list[Row]:
     """Pick the next jobs; those that cannot be read are ended on the way."""
-    for _ in range(max(limit, 0)):
-        rows = _PICK.rows(step.connection, book.key, suspect, step.now_ms, limit)
-        bad = [row[LEASE_ID] for row in rows if not is_lease(row)]
-        if not bad:
-            return rows
-        end_corrupt(step, book, bad)
-    return []
+    asked, good = max(limit, 0), list[Row]()
+    for _ in range(_PICKS):
+        rows = _PICK.rows(step.connection, book.key, suspect, step.now_ms, max(limit, 0))
+        good = [row for row in rows if is_lease(row)]
+        if len(good) == len(rows):
+            break
+        end_corrupt(step, book, [row[LEASE_KEY] for row in rows if not is_lease(row)])
+        limit = max(limit, _PAST_CORRUPT)
+    return good[:asked]
 
 
 def _suspect_waits(step: Step, book: Book, incarnation: str, lease_ms: int) -> bool:

@@ -5,14 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from leasemq.backends.sqlite.accepting import NOT_STARTED, held_key, take_key
+from leasemq.backends.sqlite.accepting import NOT_STARTED, attach_to_parents, held_key, take_key
 from leasemq.backends.sqlite.ending import drop, end
 from leasemq.backends.sqlite.rows import JobRow, corrupt, jobs_by_id, json_array, stored_state
 from leasemq.backends.sqlite.statements import Statement, statement
 from leasemq.backends.sqlite.step import Book, Step
 from leasemq.protocol.checks import check_priority
 from leasemq.protocol.insight import CancelAnswer, Change, Changed, EventKind
-from leasemq.protocol.model import HISTORY_LIMIT, TERMINAL, State, Unique, UniqueMode, UniqueUntil
+from leasemq.protocol.model import (
+    HISTORY_LIMIT,
+    TERMINAL,
+    OnParentFailure,
+    Parent,
+    State,
+    Unique,
+    UniqueMode,
+    UniqueUntil,
+)
 
 _CANCEL = statement("cancel")
 _RESUME = statement("resume")
@@ -21,7 +30,7 @@ _SET_DUE = statement("set_due")
 _REPLAY = statement("replay")
 _REPLAY_READ = statement("replay_read")
 _REPLAY_VALUES = statement("replay_values")
-_REPLAY_PARENTS = statement("replay_parents")
+_RECORD_PARENTS = statement("record_parents")
 _ATTEMPT_KEEP = statement("attempt_keep")
 _ATTEMPT_TRIM = statement("attempt_trim")
 _DRAIN = statement("drain")
@@ -46,17 +55,17 @@ def _changed(step: Step, queue: str, ids: Sequence[str], change: _Change) -> Seq
     return tuple(answers)
 
 
-def cancel(step: Step, queue: str, ids: Sequence[str]) -> Sequence[CancelAnswer]:
+def cancel(step: Step, queue: str, ids: Sequence[str], generation: int | None) -> Sequence[CancelAnswer]:
     """See `Control.cancel`."""
     book = step.book(queue)
     if book is None:
         return (CancelAnswer.NOT_FOUND,) * len(ids)
-    return tuple(_cancelled(step, book, job_id) for job_id in ids)
+    return tuple(_cancelled(step, book, job_id, generation) for job_id in ids)
 
 
-def _cancelled(step: Step, book: Book, job_id: str) -> CancelAnswer:
+def _cancelled(step: Step, book: Book, job_id: str, generation: int | None) -> CancelAnswer:
     row = jobs_by_id(step, book, [job_id]).get(job_id)
-    if row is None:
+    if row is None or generation not in (None, row.generation):
         return CancelAnswer.NOT_FOUND
     if row.state in NOT_STARTED:
         end(step, book, row, State.CANCELLED)
@@ -155,11 +164,15 @@ def _replayed(step: Step, book: Book, row: JobRow, request_id: int) -> Changed:
     _ATTEMPT_KEEP.run(step.connection, listed)
     _ATTEMPT_TRIM.run(step.connection, listed, HISTORY_LIMIT)
     _REPLAY_VALUES.run(step.connection, row.key)
-    _REPLAY_PARENTS.run(step.connection, row.key)
+    parents = _RECORD_PARENTS.rows(step.connection, listed)
+    attach_to_parents(
+        book, row.ref(book), [Parent(queue=p[1], id=p[2], on_failure=OnParentFailure(p[3])) for p in parents]
+    )
+    state = State.BLOCKED if parents else State.WAITING
     expires_ms = None if asked.ttl_ms is None else step.now_ms + asked.ttl_ms
-    _REPLAY.run(step.connection, request_id, step.now_ms, expires_ms, book.next_place(), row.key)
-    book.move(row.state, State.WAITING)
-    book.tell(row.ref(book), EventKind.REPLAYED, State.WAITING, 0)
+    _REPLAY.run(step.connection, state.value, request_id, step.now_ms, expires_ms, book.next_place(), row.key)
+    book.move(row.state, state)
+    book.tell(row.ref(book), EventKind.REPLAYED, state, 0)
     return _done(book, row)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from leasemq.backends.sqlite.rows import JobRow, json_array, keep
-from leasemq.backends.sqlite.statements import statement
+from leasemq.backends.sqlite.statements import Row, statement
 from leasemq.backends.sqlite.step import Book, Step
 from leasemq.protocol.insight import EventKind
 from leasemq.protocol.model import FollowUp, FollowUpKind, Keep, OnParentFailure, Ref, State
@@ -57,8 +57,11 @@ def free_named_key(step: Step, book: Book, unique_key: str, job_id: str, generat
 
 
 def tell_dependants(step: Step, book: Book, row: JobRow, outcome: State | None) -> None:
-    """Record a follow-up for each dependant."""
-    for queue, id_, generation, on_failure in _DEPENDANTS.rows(step.connection, row.key):
+    """Record a follow-up for each dependant; one that cannot be read is passed over."""
+    for dependant in _DEPENDANTS.rows(step.connection, row.key):
+        if not _is_dependant(dependant):
+            continue
+        queue, id_, generation, on_failure = dependant
         book.outbox.append(
             FollowUp(
                 id=book.next_follow_up(),
@@ -69,6 +72,10 @@ def tell_dependants(step: Step, book: Book, row: JobRow, outcome: State | None) 
                 outcome=outcome,
             )
         )
+
+
+def _is_dependant(row: Row) -> bool:
+    return tuple(map(type, row)) == (str, str, int, str) and row[3] in _POLICIES
 
 
 def drop(step: Step, book: Book, rows: Sequence[JobRow]) -> None:
@@ -97,6 +104,7 @@ def delete(step: Step, keys: Sequence[int]) -> None:
             deletion.run(step.connection, listed)
 
 
+_POLICIES = frozenset(policy.value for policy in OnParentFailure)
 _OPEN = frozenset({State.SCHEDULED, State.WAITING, State.ACTIVE, State.BLOCKED})
 
 

@@ -25,6 +25,11 @@ def is_busy(error: sqlite3.Error) -> bool:
     return _primary(error) in _BUSY
 
 
+def is_foreign(error: sqlite3.Error) -> bool:
+    """Whether the file is another program's: without our tables, no database at all, or not there."""
+    return "no such table" in str(error) or _primary(error) in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CANTOPEN)
+
+
 def translated(error: sqlite3.Error, path: str, *, committing: bool = False) -> LeaseMQError:
     """Answer the error to raise `from` this one. `committing`: it came from COMMIT."""
     match _primary(error):

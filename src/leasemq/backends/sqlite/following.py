@@ -12,6 +12,7 @@ from leasemq.backends.sqlite.rows import JobRow, jobs_by_id, json_array, stored_
 from leasemq.backends.sqlite.settling import refuse
 from leasemq.backends.sqlite.statements import Row, statement
 from leasemq.backends.sqlite.step import Book, Step
+from leasemq.protocol.checks import check_notes
 from leasemq.protocol.insight import EventKind
 from leasemq.protocol.model import (
     HISTORY_LIMIT,
@@ -44,6 +45,7 @@ _unpack_job = msgspec.msgpack.Decoder(NewJob).decode
 
 def note(step: Step, queue: str, notes: Sequence[Note]) -> Sequence[Noted]:
     """See `Work.note`."""
+    check_notes(notes)
     book = step.book(queue)
     if book is None:
         return (Noted.LOST,) * len(notes)
@@ -132,10 +134,10 @@ def resolve(step: Step, child: Ref, parent_queue: str, parent_id: str, *, passes
         return False
     if _OPEN_PARENT.row(step.connection, row.key, parent_queue, parent_id) is None:
         return False
+    _RESOLVE.run(step.connection, row.key, parent_queue, parent_id)
     if not passes:
         end(step, book, row, State.FAILED, reason="parent")
         return True
-    _RESOLVE.run(step.connection, row.key, parent_queue, parent_id)
     if _OPEN_PARENTS.row(step.connection, row.key) is None:
         _unblock(step, book, row)
     return True

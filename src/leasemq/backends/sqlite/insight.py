@@ -11,6 +11,7 @@ from leasemq.backends.sqlite.rows import json_array
 from leasemq.backends.sqlite.statements import statement
 from leasemq.backends.sqlite.step import PackedEvent, Step
 from leasemq.errors import CorruptRecord, CursorExpired
+from leasemq.protocol.checks import check_cursor
 from leasemq.protocol.insight import Counts, Event, EventKind, EventPage, Filter, JobRecord, Page
 from leasemq.protocol.model import Ref, State
 
@@ -51,7 +52,7 @@ def find(step: Step, queue: str, where: Filter, cursor: str | None, limit: int) 
     limit = max(0, min(limit, _PAGE_LIMIT))
     asked = (
         book.key,
-        None if cursor is None else int(cursor),
+        None if cursor is None else check_cursor(cursor),
         json_array(sorted(where.states)) if where.states else None,
         where.task,
         where.id_prefix,
@@ -96,7 +97,7 @@ def events(step: Step, queue: str, cursor: str | None, limit: int) -> EventPage:
     if cursor is None:
         return EventPage(events=(), cursor=str(newest))
     trimmed = 0 if book is None else max(book.event_floor, newest - step.event_limit)
-    after = trimmed if cursor == "" else int(cursor)
+    after = trimmed if cursor == "" else check_cursor(cursor)
     if after < trimmed:
         raise CursorExpired(
             f"events of queue {queue!r} up to {trimmed} were trimmed; start again after {trimmed}",

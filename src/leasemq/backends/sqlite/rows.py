@@ -15,6 +15,7 @@ from leasemq.errors import CorruptRecord
 from leasemq.protocol.model import Fence, Keep, Lease, Ref, State
 
 _JOBS_BY_ID = statement("jobs_by_id")
+_JOBS_BY_KEY = statement("jobs_by_key")
 
 _encoded = msgspec.json.Encoder().encode
 
@@ -54,6 +55,11 @@ def jobs_by_id(step: Step, book: Book, ids: Sequence[str]) -> dict[str, JobRow]:
     return {row[1]: JobRow._make(row) for row in rows}
 
 
+def jobs_by_key(step: Step, keys: Sequence[int]) -> list[JobRow]:
+    """Read jobs whose ids may be past reading."""
+    return [JobRow._make(row) for row in _JOBS_BY_KEY.rows(step.connection, json_array(keys))]
+
+
 def stored_state(book: Book, row: JobRow) -> State:
     """Answer the state. Raises: CorruptRecord."""
     try:
@@ -70,7 +76,7 @@ def corrupt(queue: str, job_id: str, why: str) -> CorruptRecord:
 # ---- leases
 
 LEASE_KEY, LEASE_ID, LEASE_GENERATION, LEASE_FENCE, LEASE_ATTEMPTS = 0, 1, 2, 3, 5
-LEASE_OUTCOME, LEASE_FREES_KEY, LEASE_UNIQUE_KEY = 13, 14, 23
+LEASE_UNTIL_MS, LEASE_OUTCOME, LEASE_FREES_KEY, LEASE_UNIQUE_KEY = 9, 13, 14, 23
 _SHAPE = (
     *((int,), (str,), (int,), (int,), (str,), (int,), (int,), (int,), (int,)),
     *((int, type(None)), (str,), (int,), (int,), (str, type(None)), (int,)),
@@ -83,6 +89,13 @@ _SHAPES = frozenset(product(*_SHAPE))
 def is_lease(row: Row) -> bool:
     """Whether a lease row has the types that a lease is made of, and counters that count."""
     return tuple(map(type, row)) in _SHAPES and row[5] >= 0 and row[6] >= 0 and row[7] >= 0
+
+
+def dated(row: Row) -> Row:
+    """Answer a lease row as it is, or, when its deadline cannot be read, as one that is past it."""
+    if type(row[LEASE_UNTIL_MS]) is int:
+        return row
+    return (*row[:LEASE_UNTIL_MS], 0, *row[LEASE_UNTIL_MS + 1 :])
 
 
 def lease(queue: str, row: Row) -> Lease:

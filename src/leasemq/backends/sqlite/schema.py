@@ -6,10 +6,12 @@ import os
 import secrets
 import sqlite3
 import threading
+from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 from leasemq.backends.sqlite.connection import WritingConnection
-from leasemq.backends.sqlite.faults import is_busy, translated
+from leasemq.backends.sqlite.faults import is_busy, is_foreign, translated
 from leasemq.backends.sqlite.settings import Settings
 from leasemq.backends.sqlite.statements import script, statement
 from leasemq.clock import boot_ms
@@ -32,6 +34,18 @@ def check_library() -> None:
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
         oldest = ".".join(map(str, OLDEST_SQLITE))
         raise Unsupported(f"SQLite {sqlite3.sqlite_version} is too old: {oldest} or newer is needed")
+
+
+def holds_store(path: Path) -> bool:
+    """Whether there is a store in the file, which is only read and not created."""
+    try:
+        # Not mode=ro: that would leave a log and an index beside a file in WAL mode.
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)) as connection:
+            connection.execute("PRAGMA query_only = ON")
+            return _META_READ.row(connection) is not None
+    except sqlite3.Error as error:
+        # Where it cannot be told now (the file is locked), whoever opens it will be told why.
+        return not is_foreign(error)
 
 
 def prepared(settings: Settings) -> tuple[Settings, str]:

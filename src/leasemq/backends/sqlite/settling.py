@@ -96,7 +96,7 @@ def _compared(step: Step, row: JobRow, settlement: Settlement) -> Settled:
         if settlement.side is Side.HOLDER:
             refuse(step, row.key, fence.number, settlement.outcome.value)
         return Settled.LOST
-    if settlement.side is Side.SWEEP and row.lease_until_ms is not None and row.lease_until_ms > step.now_ms:
+    if settlement.side is Side.SWEEP and is_number(row.lease_until_ms) and row.lease_until_ms > step.now_ms:
         return Settled.HELD
     if row.cancel_requested and not settlement.seen_cancel:
         return Settled.CANCEL_REQUESTED

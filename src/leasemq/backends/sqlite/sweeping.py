@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leasemq.backends.sqlite.claiming import end_corrupt, expire_overdue, lapsed_leases, next_due_in_ms
 from leasemq.backends.sqlite.ending import drop
-from leasemq.backends.sqlite.rows import LEASE_ID, JobRow, is_lease
+from leasemq.backends.sqlite.rows import LEASE_KEY, JobRow, is_lease
 from leasemq.backends.sqlite.statements import statement
 from leasemq.backends.sqlite.step import Book, Step
 from leasemq.protocol.insight import EVENT_AGE_MS, EventKind
@@ -26,7 +26,7 @@ def advance(step: Step, queue: str, limit: int) -> Advanced:
     if book is None:
         return Advanced()
     # Nobody can be handed the lease of a job that cannot be read, so no sweep would ever settle it.
-    end_corrupt(step, book, [row[LEASE_ID] for row in lapsed_leases(step, book, limit) if not is_lease(row)])
+    end_corrupt(step, book, [row[LEASE_KEY] for row in lapsed_leases(step, book, limit) if not is_lease(row)])
     expired = expire_overdue(step, book, limit)
     rows = [JobRow._make(row) for row in _DUE.rows(step.connection, book.key, step.now_ms, max(limit, 0))]
     _PROMOTE.many(step.connection, [(book.next_place(), step.now_ms, row.key) for row in rows])

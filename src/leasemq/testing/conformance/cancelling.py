@@ -156,3 +156,16 @@ async def test_a_cancelled_job_does_not_disturb_the_order_of_the_others(queue: Q
     await queue.cancel("b")
 
     assert await queue.claim_ids() == ["a", "c"]
+
+
+@pytest.mark.promise("P-44", "P-50")
+async def test_a_generation_that_is_no_more_cannot_be_cancelled(queue: QueueUnderTest) -> None:
+    await queue.finish()
+    await queue.enqueue("j", reuse=frozenset({State.COMPLETED}))
+
+    (old,) = await queue.backend.cancel(queue.name, ["j"], 1)
+    assert old is CancelAnswer.NOT_FOUND
+    assert await queue.state() is State.WAITING
+
+    (new,) = await queue.backend.cancel(queue.name, ["j"], 2)
+    assert new is CancelAnswer.CANCELLED

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from leasemq.backend import Backend
+from leasemq.errors import InvalidSetting
 from leasemq.protocol.insight import EventKind
 from leasemq.protocol.model import FENCE_LIMIT, NothingClaimed, Settled, State
 from leasemq.testing.conformance import builders
@@ -228,3 +229,14 @@ async def test_attempts_are_numbered_and_each_tells_how_it_ended(queue: QueueUnd
     assert (first.number, first.worker, first.outcome, first.error) == (1, "A", "retried", b"boom")
     assert (last.number, last.worker, last.outcome, last.error) == (2, "B", "completed", None)
     assert last.ended_ms == last.claimed_ms + 5
+
+
+@pytest.mark.promise("P-18")
+@pytest.mark.parametrize("lease_ms", [0, -5, True, 2**63])
+async def test_a_lease_that_is_no_length_of_time_is_refused(queue: QueueUnderTest, lease_ms: int) -> None:
+    await queue.enqueue("j")
+
+    with pytest.raises(InvalidSetting, match="lease_ms"):
+        await queue.claim(lease_ms=lease_ms)
+
+    assert await queue.state() is State.WAITING

@@ -347,3 +347,33 @@ async def test_an_offered_child_is_enqueued_only_for_a_live_attempt(queue: Queue
 
     assert (await queue.record("child")).creator == lease.ref
     assert await queue.state("late") is None
+
+
+@pytest.mark.promise("P-110", "P-54")
+async def test_a_replayed_dependant_waits_again_for_a_parent_that_has_not_ended(
+    queue: QueueUnderTest,
+) -> None:
+    lease = await queue.start("p")
+    await queue.put(_child())
+    await queue.cancel("c")
+
+    await queue.replay("c")
+    await _relay(queue)
+    assert await queue.state("c") is State.BLOCKED
+
+    await queue.settle(builders.complete(lease))
+    await _relay(queue)
+    assert await queue.claim_ids() == ["c"]
+
+
+@pytest.mark.promise("P-110", "P-54")
+async def test_a_dependant_that_its_parent_failed_runs_when_it_is_replayed(queue: QueueUnderTest) -> None:
+    await queue.die("p")
+    await queue.put(_child())
+    await _relay(queue)
+    assert await queue.state("c") is State.FAILED
+
+    await queue.replay("c")
+    await _relay(queue)
+
+    assert await queue.claim_ids() == ["c"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from leasemq.backend import Backend
-from leasemq.errors import InvalidJobId, Refused
+from leasemq.errors import InvalidJobId, InvalidSetting, Refused
 from leasemq.protocol.insight import CancelAnswer
 from leasemq.protocol.model import Acceptance, Keep, NewJob, Ref, Settled, State, Unique, UniqueMode
 from leasemq.testing.conformance import builders
@@ -243,3 +243,24 @@ async def test_a_lease_carries_all_that_running_and_deciding_need(queue: QueueUn
     assert (lease.created_ms, lease.checkpoint, lease.suspect) == (queue.clock(), None, False)
     assert lease.lease_until_ms == queue.clock() + builders.LEASE_MS
     assert (lease.incarnation, lease.cancel_requested) == ("A-1", False)
+
+
+@pytest.mark.promise("P-41")
+@pytest.mark.parametrize("field", ["mode", "until"])
+async def test_a_unique_mode_given_as_plain_text_is_refused(queue: QueueUnderTest, field: str) -> None:
+    unique = Unique(key="k", **{field: {"mode": "throttle", "until": "start"}[field]})  # type: ignore[arg-type]  # on purpose
+
+    with pytest.raises(InvalidSetting, match="UniqueMode"):
+        await queue.enqueue("j", unique=unique)
+
+    assert await queue.state() is None
+
+
+@pytest.mark.promise("P-31", "P-18", "B36")
+@pytest.mark.parametrize("field", ["delay_ms", "ttl_ms", "due_at_ms", "max_stalls"])
+@pytest.mark.parametrize("value", [-1, 2**63, 1.5])
+async def test_a_number_out_of_its_range_is_refused(queue: QueueUnderTest, field: str, value: int) -> None:
+    with pytest.raises(InvalidSetting, match=field):
+        await queue.enqueue("j", **{field: value})
+
+    assert await queue.state() is None

@@ -190,3 +190,18 @@ async def test_an_id_whose_record_was_removed_starts_over_at_its_first_generatio
     (answer,) = await queue.enqueue("j")
 
     assert (answer.created, answer.ref.generation) == (True, 1)
+
+
+@pytest.mark.promise("P-01", "P-40", "P-44")
+async def test_a_merged_id_whose_own_job_lives_again_stands_for_that_job(queue: QueueUnderTest) -> None:
+    unique = Unique(key="k", mode=UniqueMode.REPLACE)
+    await queue.die("merged")
+    await queue.enqueue("holder", unique=unique)
+    await queue.enqueue("merged", unique=unique, reuse=ANY_END)
+    await queue.settle(builders.complete(await queue.lease()))
+    await queue.replay("merged")
+
+    (answer,) = await queue.enqueue("merged", reuse=frozenset({State.COMPLETED}))
+
+    assert (answer.acceptance, answer.ref.id, answer.state) == (Acceptance.EXISTING, "merged", State.WAITING)
+    assert (await queue.counts()).removed == 0

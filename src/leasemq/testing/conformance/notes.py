@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from leasemq.errors import InvalidJobId, InvalidQueueName
 from leasemq.protocol.model import HISTORY_LIMIT, Fence, FollowUpKind, Note, Noted, NoteKind, State
 from leasemq.testing.conformance import builders
 from leasemq.testing.conformance.queue_under_test import ALL, QueueUnderTest
@@ -103,3 +104,15 @@ async def test_an_offer_keeps_every_field_of_the_child(queue: QueueUnderTest) ->
 @pytest.mark.promise("P-11")
 async def test_notes_about_nothing_are_answered_with_nothing(queue: QueueUnderTest) -> None:
     assert list(await queue.backend.note(queue.name, [])) == []
+
+
+@pytest.mark.promise("P-42", "P-110")
+async def test_a_child_that_no_queue_would_take_is_refused_at_its_offer(queue: QueueUnderTest) -> None:
+    lease = await queue.start()
+
+    with pytest.raises(InvalidJobId):
+        await queue.note(builders.offer(lease, child_id="a\nb"))
+    with pytest.raises(InvalidQueueName):
+        await queue.note(builders.offer(lease, queue=""))
+
+    assert await queue.backend.outbox(queue.name, ALL) == ()

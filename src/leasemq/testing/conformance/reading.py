@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from leasemq.errors import InvalidSetting
 from leasemq.protocol.insight import Counts, Filter
 from leasemq.protocol.model import State
 from leasemq.testing.conformance import builders
@@ -233,3 +234,14 @@ async def test_reading_changes_nothing(queue: QueueUnderTest) -> None:
     await queue.backend.outbox(queue.name, ALL)
 
     assert (await queue.record(), await queue.events(), await queue.counts()) == (before, told, counts)
+
+
+@pytest.mark.promise("P-43")
+@pytest.mark.parametrize("cursor", ["garbage", "-1", "1.5", "９", "9" * 30])
+async def test_a_cursor_that_no_page_gave_is_refused(queue: QueueUnderTest, cursor: str) -> None:
+    await queue.enqueue("j")
+
+    with pytest.raises(InvalidSetting, match="cursor"):
+        await queue.backend.find(queue.name, Filter(), cursor, 1)
+    with pytest.raises(InvalidSetting, match="cursor"):
+        await queue.backend.events(queue.name, cursor, 1)

@@ -1,9 +1,9 @@
 -- Start a new run of a job that ended: fresh counters and ttl, the newest attempt already kept.
--- In: :request, :now_ms, :expires_ms, :place, :key
+-- In: :state, :request, :now_ms, :expires_ms, :place, :key
 -- Out: nothing
 UPDATE leasemq_job
 SET
-    state = 'waiting',
+    state = :state,
     place = :place,
     since_ms = :now_ms,
     due_ms = :now_ms,
