@@ -32,7 +32,8 @@ if TYPE_CHECKING:
         WaitTimeout,
     )
     from leasemq.job import Job
-    from leasemq.protocol.model import Parent, State, Unique
+    from leasemq.policy import Unique
+    from leasemq.protocol.model import Parent, State
     from leasemq.protocol.retry import Retry
     from leasemq.protocol.shape import Secret
     from leasemq.task import Task
@@ -78,7 +79,7 @@ if not TYPE_CHECKING:  # else a type checker would believe in any name
                 home = import_module("leasemq.context")
             case "Job":
                 home = import_module("leasemq.job")
-            case "Parent" | "State" | "Unique":
+            case "Parent" | "State":
                 home = import_module("leasemq.protocol.model")
             case "Retry":
                 home = import_module("leasemq.protocol.retry")
@@ -86,6 +87,8 @@ if not TYPE_CHECKING:  # else a type checker would believe in any name
                 home = import_module("leasemq.protocol.shape")
             case "Task":
                 home = import_module("leasemq.task")
+            case "Unique":
+                home = import_module("leasemq.policy")
             case _:
                 home = import_module("leasemq.errors")
         value: object = getattr(home, name)

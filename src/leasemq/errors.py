@@ -11,7 +11,8 @@ LeaseMQError
 │   ├── PayloadRejected         an argument that is not plain data of the declared type (also TypeError)
 │   ├── PayloadTooLarge         encoded arguments, checkpoint or progress over the limit
 │   ├── UnnamedTask             a task of `__main__` without `name=`
-│   ├── IdConflict              a known id with another payload, where strictness was asked for
+│   ├── IdConflict              a known id with another payload, where strictness was asked for; the rest
+│   │                           of an `enqueue_many` is stored, and `jobs` has its handles
 │   ├── UniqueConflict          a replay whose unique key is held by another job
 │   ├── IllegalMove             an operator's action that the job's state does not allow
 │   ├── WouldDeadlock           waiting for a result inside a handler
@@ -29,6 +30,7 @@ LeaseMQError
 ├── CorruptRecord               stored bytes that cannot be read
 │   └── UnknownEnvelope         stored by a release newer than this one
 ├── ArgumentMismatch            readable arguments that do not fit the function
+├── ResultMismatch              a readable result that is not of the declared return type
 ├── ResultNotSerializable       a result that is not plain data of the declared type
 ├── ResultTooLarge              an encoded result over the limit
 ├── HandlerTimeout              a handler that outran its `timeout=`
@@ -49,6 +51,10 @@ LeaseMQError
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from leasemq.job import Job
 
 
 class LeaseMQError(Exception):
@@ -56,7 +62,7 @@ class LeaseMQError(Exception):
 
 
 class Refused(LeaseMQError):
-    """The call was refused before anything was written."""
+    """The call was refused, and nothing was written of what was refused."""
 
 
 class InvalidSetting(Refused, ValueError):
@@ -96,7 +102,15 @@ class UnnamedTask(Refused):
 
 
 class IdConflict(Refused):
-    """The id is known with a different payload, and strictness was asked for."""
+    """The id is known with a different payload, and strictness was asked for.
+
+    `jobs` are the handles that an `enqueue_many` would have answered: the other jobs are stored, and
+    None stands for each that is not. It is empty after an `enqueue`.
+    """
+
+    def __init__(self, message: str, *, jobs: tuple[Job[Any] | None, ...] = ()) -> None:
+        super().__init__(message)
+        self.jobs = jobs
 
 
 class UniqueConflict(Refused):

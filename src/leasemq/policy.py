@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, Protocol, TypedDict, get_type_hints
+from enum import StrEnum
+from typing import Any, Literal, Protocol, TypedDict, TypeVar, get_type_hints
 
 from leasemq.errors import InvalidSetting, Unsupported
 from leasemq.protocol.model import (
@@ -17,8 +18,10 @@ from leasemq.protocol.model import (
     Parent,
     Ref,
     State,
-    Unique,
+    UniqueMode,
+    UniqueUntil,
 )
+from leasemq.protocol.model import Unique as StoredUnique
 from leasemq.protocol.names import check_job_id, check_key, check_queue, check_task_name
 from leasemq.protocol.overrides import Overrides, encode_overrides
 from leasemq.protocol.retry import Retry
@@ -26,6 +29,42 @@ from leasemq.protocol.times import due_at_ms, positive_seconds_to_ms, seconds_to
 from leasemq.settings import DEFAULT_QUEUE, Seconds, kept
 
 MAX_STALLS_LIMIT = 1_000
+
+E = TypeVar("E", bound=StrEnum)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unique:
+    """A key that at most one job of the queue holds, and what an enqueue does that finds it held.
+
+    Args:
+        mode: `skip` answers the holder; `replace` gives a holder that has not started the new arguments;
+            `debounce` does so too, and makes it due a window from now; `throttle` lets one a window in.
+        until: whether the holder's `start` or its `end` frees the key; with `throttle` only the window does.
+        window: seconds or timedelta after which the key is free at the latest; debounce and throttle need it.
+
+    Raises: InvalidSetting, InvalidName.
+    """
+
+    key: str
+    mode: UniqueMode | Literal["skip", "replace", "debounce", "throttle"] = UniqueMode.SKIP
+    until: UniqueUntil | Literal["start", "end"] = UniqueUntil.END
+    window: Seconds | None = None
+
+    def __post_init__(self) -> None:
+        self.stored()  # what is wrong is refused where it is written, not at some later enqueue
+
+    def stored(self) -> StoredUnique:
+        """Answer it as the backends know it."""
+        mode = _one_of(UniqueMode, "mode", self.mode)
+        if self.window is None and mode in (UniqueMode.DEBOUNCE, UniqueMode.THROTTLE):
+            raise InvalidSetting(f"mode={mode.value!r} needs a window, such as window=60 (seconds)")
+        return StoredUnique(
+            key=check_key(self.key),
+            mode=mode,
+            until=_one_of(UniqueUntil, "until", self.until),
+            window_ms=None if self.window is None else positive_seconds_to_ms(self.window, "window"),
+        )
 
 
 class TaskOptions(TypedDict, total=False):
@@ -117,13 +156,20 @@ class Plan:
     ttl_ms: int | None
     max_stalls: int
     keep: Keep
-    unique: Unique | None
+    unique: StoredUnique | None
     reuse: frozenset[State]
     parents: tuple[Parent, ...]
     overrides: bytes
 
-    def job(self, id_: str, task: str, payload: bytes, creator: Ref | None = None) -> NewJob:
-        """Answer the job to store; `creator` is the job whose function enqueues it."""
+    def job(
+        self, id_: str, task: str, payload: bytes, *, creator: Ref | None = None, request: int = 0
+    ) -> NewJob:
+        """Answer the job to store.
+
+        Args:
+            creator: the job whose function enqueues it.
+            request: a random number by which a repeat is known where the id does not tell (`reuse`).
+        """
         return NewJob(
             id=id_,
             task=task,
@@ -139,6 +185,7 @@ class Plan:
             parents=self.parents,
             overrides=self.overrides,
             creator=creator,
+            request=request,
         )
 
 
@@ -248,12 +295,22 @@ def _from_zero(options: Mapping[str, Any], name: str) -> int | None:
     return None if value is None else seconds_to_ms(value, name)
 
 
-def _unique(given: str | Unique | None) -> Unique | None:
-    if given is None:
-        return None
-    unique = given if isinstance(given, Unique) else Unique(key=given)
-    check_key(unique.key)
-    return unique
+def _unique(given: str | Unique | None) -> StoredUnique | None:
+    match given:
+        case None:
+            return None
+        case Unique():
+            return given.stored()
+        case str():
+            return Unique(key=given).stored()
+        case _:
+            raise InvalidSetting(f"unique={given!r} is neither a text nor a leasemq.Unique")
+
+
+def _one_of(choices: type[E], name: str, given: object) -> E:
+    if not isinstance(given, str) or given not in set(choices):
+        raise InvalidSetting(f"{name}={given!r} is not one of {', '.join(choices)}")
+    return choices(given)
 
 
 def _terminal_states(name: str, given: Iterable[State | str]) -> frozenset[State]:

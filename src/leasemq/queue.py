@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from leasemq.backend import Backend
 from leasemq.client.connection import Connections
 from leasemq.client.ids import new_request_number
+from leasemq.client.repeating import until_answered
 from leasemq.errors import IllegalMove, InvalidSetting, JobNotFound, UniqueConflict
 from leasemq.protocol.insight import (
     CancelAnswer,
@@ -128,11 +129,13 @@ class Queue:
     async def replay(self, id_: str) -> None:
         """Run a dead or cancelled job again, with its payload and history; counters and ttl are fresh.
 
-        Raises: JobNotFound, IllegalMove, UniqueConflict.
+        Repeated for a while if the backend does not answer, which replays the job once.
+
+        Raises: JobNotFound, IllegalMove, UniqueConflict; IndeterminateWrite if no repeat was answered.
         """
         backend = await self._backend()
-        changed = await backend.replay(self.name, [check_job_id(id_)], new_request_number())
-        self._check(id_, "replayed", changed)
+        ids, request = [check_job_id(id_)], new_request_number()
+        self._check(id_, "replayed", await until_answered(lambda: backend.replay(self.name, ids, request)))
 
     async def remove(self, id_: str, *, force: bool = False) -> None:
         """Delete a job and all that is stored with it; a running one only with `force`.

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import inspect
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, cast
 
 from leasemq.client.connection import Connection, Connections
-from leasemq.client.ids import new_job_id
+from leasemq.client.ids import new_job_id, new_request_number
 from leasemq.client.storing import Offer
 from leasemq.context import Ctx, running_job
 from leasemq.errors import (
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+logger = logging.getLogger("leasemq")
 
 _FOLLOW_UPS = 100  # of a queue's outbox, carried out by an enqueue that has parents
 
@@ -109,9 +111,12 @@ class Task(Generic[P, R]):
         return await self._plainly.enqueue(*args, **kwargs)
 
     async def enqueue_many(self, items: Iterable[tuple[Any, ...] | Call[R]]) -> list[Job[R]]:
-        """Store many jobs, in order and in few round trips; nothing is stored if one is refused.
+        """Store many jobs, in order and in few round trips.
 
-        Each item is a tuple of positional arguments, or a `call(...)`.
+        Each item is a tuple of positional arguments, or a `call(...)`. All are checked before the first
+        is sent, so bad arguments of one store nothing. What the backend answers is known job by job.
+
+        Raises: as `enqueue`; IdConflict for a strict call, whose `jobs` are the handles of the others.
         """
         return await self._plainly.enqueue_many(items)
 
@@ -219,11 +224,13 @@ class Enqueuing(Generic[P, R]):
         connection = await self._around.connections.here()
         offer = Offer(job=call.job, own_id=self.plan.id is None)
         enqueued = await connection.intake.one(call.queue, offer)
-        await self._follow_up(connection, call.queue)
-        return self._answered(call, enqueued)
+        await self._follow_up(connection, call.queue, [call])
+        if _is_conflict(call, enqueued):
+            raise _conflict(call)
+        return self._answered(enqueued)
 
     async def enqueue_many(self, items: Iterable[tuple[Any, ...] | Call[R]]) -> list[Job[R]]:
-        """See `Task.enqueue_many`. With `strict=True` also raises: IdConflict."""
+        """See `Task.enqueue_many`. With `strict=True` also raises: IdConflict, the other jobs stored."""
         calls = self._calls(items)
         connection = await self._around.connections.here()
         enqueued: dict[int, Enqueued] = {}
@@ -231,8 +238,13 @@ class Enqueuing(Generic[P, R]):
             offers = [Offer(job=calls[place].job, own_id=False) for place in places]
             stored = await connection.intake.many(queue, offers)
             enqueued.update(zip(places, stored, strict=True))
-            await self._follow_up(connection, queue)
-        return [self._answered(call, enqueued[place]) for place, call in enumerate(calls)]
+            await self._follow_up(connection, queue, [calls[place] for place in places])
+        clashes = [place for place, call in enumerate(calls) if _is_conflict(call, enqueued[place])]
+        jobs = [self._answered(enqueued[place]) for place in range(len(calls))]
+        if clashes:
+            others = tuple(None if place in clashes else job for place, job in enumerate(jobs))
+            raise _conflict(calls[clashes[0]], others)
+        return jobs
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         """See `Task.call`."""
@@ -250,7 +262,13 @@ class Enqueuing(Generic[P, R]):
         task = self.task
         task.check_named()
         payload = task.signature.encode_arguments(args, kwargs, self._around.settings().payload_limit)
-        job = self.plan.job(self.plan.id or new_job_id(), task.name, payload, running_job.get())
+        job = self.plan.job(
+            self.plan.id or new_job_id(),
+            task.name,
+            payload,
+            creator=running_job.get(),
+            request=new_request_number() if self.plan.reuse else 0,
+        )
         return Call(queue=self.plan.queue, job=job, strict=self.plan.strict)
 
     def _calls(self, items: Iterable[tuple[Any, ...] | Call[R]]) -> list[Call[R]]:
@@ -273,12 +291,7 @@ class Enqueuing(Generic[P, R]):
             )
         return calls
 
-    def _answered(self, call: Call[R], enqueued: Enqueued) -> Job[R]:
-        if call.strict and enqueued.acceptance is Acceptance.EXISTING and not enqueued.same_payload:
-            raise IdConflict(
-                f"job {shown(call.job.id)} is known in queue {shown(call.queue)} with other arguments; "
-                "choose another id, or leave strict=True out to get the known job"
-            )
+    def _answered(self, enqueued: Enqueued) -> Job[R]:
         ref = enqueued.ref
         return Job(
             queue=ref.queue,
@@ -289,13 +302,31 @@ class Enqueuing(Generic[P, R]):
             _decode=self.task._decoded,
         )
 
-    async def _follow_up(self, connection: Connection, queue: str) -> None:
-        """Tell the parents at once; any sweep would, later."""
-        if self.plan.parents:
-            with contextlib.suppress(BackendUnavailable, IndeterminateWrite):
-                from leasemq.maintenance.followups import follow_up
+    async def _follow_up(self, connection: Connection, queue: str, calls: Sequence[Call[R]]) -> None:
+        """Tell the parents at once; any sweep would, later. The jobs are stored, so nothing is raised."""
+        if not any(call.job.parents for call in calls):
+            return
+        from leasemq.maintenance.followups import follow_up
 
-                await follow_up(connection.backend, queue, _FOLLOW_UPS)
+        try:
+            await follow_up(connection.backend, queue, _FOLLOW_UPS)
+        except (BackendUnavailable, IndeterminateWrite):
+            pass
+        except Exception:  # the outbox is everybody's: this caller must not hear of another job's fault
+            logger.warning("follow-ups of queue %s are left to a sweep", shown(queue), exc_info=True)
+
+
+def _is_conflict(call: Call[Any], enqueued: Enqueued) -> bool:
+    return call.strict and enqueued.acceptance is Acceptance.EXISTING and not enqueued.same_payload
+
+
+def _conflict(call: Call[Any], jobs: tuple[Job[Any] | None, ...] = ()) -> IdConflict:
+    others = "; the other jobs of the call are stored" if len(jobs) > 1 else ""
+    return IdConflict(
+        f"job {shown(call.job.id)} is known in queue {shown(call.queue)} with other arguments; "
+        f"choose another id, or leave strict=True out to get the known job{others}",
+        jobs=jobs,
+    )
 
 
 def _by_queue(calls: Sequence[Call[Any]]) -> dict[str, list[int]]:

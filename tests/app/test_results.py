@@ -271,9 +271,8 @@ async def test_a_defect_of_a_backend_reaches_who_waits() -> None:
             raise RuntimeError("a defect")
 
     ends = Ends(DefectiveBackend())
-    with pytest.raises(ExceptionGroup) as broken:
+    with pytest.raises(RuntimeError, match="a defect"):
         await ends.ended(Ref(queue="q", id="a", generation=1))
-    assert [str(error) for error in broken.value.exceptions] == ["a defect"]
     await ends.close()
 
 

@@ -61,7 +61,7 @@ async def produce() -> None:
             id="inv-7",
             priority=5,
             ttl=60,
-            unique=Unique(key="k"),
+            unique=Unique(key="k", mode="debounce", until="end", window=timedelta(seconds=5)),
             reuse={"failed"},
             after=[job, Parent(queue="q", id="x")],
             retry=Retry(1),

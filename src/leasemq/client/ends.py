@@ -81,6 +81,8 @@ class Ends:
         self._watch = None
         self._listener = None
         if not watch.cancelled() and (defect := watch.exception()) is not None:
+            while isinstance(defect, BaseExceptionGroup) and len(defect.exceptions) == 1:
+                defect = defect.exceptions[0]  # the group is the watch's, not the waiters'
             self._refuse(self._waiters, defect)
         elif self._waiters and not self._is_closed:
             self._start()

@@ -93,9 +93,13 @@ def _told(fault: LeaseMQError, queue: str, job: NewJob, *, doubtful: bool) -> Le
     """Answer the error of one caller: what is known of its own job."""
     told: LeaseMQError
     if doubtful:
+        remedy = (
+            "look at its state before you repeat: with reuse= another enqueue may run it again"
+            if job.reuse
+            else f"repeat the enqueue with id={job.id!r}, which leaves one job"
+        )
         told = IndeterminateWrite(
-            f"job {job.id} in queue {queue} may or may not be stored: {fault}; "
-            f"repeat the enqueue with id={job.id!r}, which leaves one job",
+            f"job {job.id} in queue {queue} may or may not be stored: {fault}; {remedy}",
             job_id=job.id,
         )
     else:
