@@ -73,6 +73,31 @@ def test_many_threads_share_one_loop_thread(app: App, task: Task[[int], Any]) ->
     assert [thread.name for thread in threading.enumerate()].count("leasemq-sync") == 1
 
 
+def test_an_app_that_was_closed_is_not_kept_and_one_in_use_is_closed_with_the_thread(app: App) -> None:
+    import gc
+    import weakref
+
+    def used_and_closed() -> weakref.ref[App]:
+        other = App("memory://")
+        other.call_sync(other.prepare)
+        other.call_sync(other.close)
+        return weakref.ref(other)
+
+    gone = used_and_closed()
+    gc.collect()
+    assert gone() is None
+    app.call_sync(app.prepare)
+
+    async def opened_and_closed_elsewhere() -> None:
+        async with app:
+            pass
+
+    asyncio.run(opened_and_closed_elsewhere())
+    assert len(loop_thread()._closers) == 1
+    loop_thread().close()
+    assert app._connections._places == {}
+
+
 def test_both_faces_of_an_app_see_the_same_jobs(app: App, task: Task[[int], Any]) -> None:
     job = task.enqueue_sync(1)
 
@@ -103,8 +128,11 @@ def test_a_closed_loop_thread_starts_again_with_the_next_call() -> None:
     async def closer() -> None:
         closed.append("closed")
 
-    assert thread.call(answer, "it") == 3
-    thread.at_close(1, closer)
+    async def open_something() -> int:
+        thread.at_close(1, closer)
+        return 3
+
+    assert thread.call(open_something, "it") == 3
     thread.close()
     assert (closed, thread.is_running) == (["closed"], False)
     thread.close()

@@ -83,6 +83,7 @@ class Connections:
                 place.guard = _closing(connection)
                 await anext(place.guard)
                 place.connection = connection
+                loop_thread().at_close(id(self), self.close_here)
             return place.connection
 
     def open_here(self) -> Connection | None:
@@ -111,13 +112,12 @@ class Connections:
 
     def call(self, work: Callable[[], Coroutine[Any, Any, T]], instead: str) -> T:
         """Run a coroutine for a caller without a loop. Raises: SyncInsideLoop, and whatever it raises."""
-        thread = loop_thread()
-        thread.at_close(id(self), self.close_here)
-        return thread.call(work, instead)
+        return loop_thread().call(work, instead)
 
     async def close_here(self) -> None:
         """Close the running loop's connection, if there is one; the next use opens anew."""
         place = self._places.pop(asyncio.get_running_loop(), None)
+        loop_thread().forget(id(self))
         if place is not None and place.guard is not None:
             await place.guard.aclose()
 

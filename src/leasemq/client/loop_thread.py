@@ -61,8 +61,19 @@ class LoopThread:
             future.cancel()  # an interrupted caller leaves; what is already sent is not undone
 
     def at_close(self, key: int, closer: Closer) -> None:
-        """Await `closer` in the loop before the thread ends; one per key."""
-        self._closers[key] = closer
+        """Await `closer` before the thread ends, if its loop is the running one; one per key."""
+        if self._is_here:
+            self._closers[key] = closer
+
+    def forget(self, key: int) -> None:
+        """Drop the closer of what was closed in this thread's loop; another loop's changes nothing."""
+        if self._is_here:
+            self._closers.pop(key, None)
+
+    @property
+    def _is_here(self) -> bool:
+        running = self._running
+        return running is not None and running.loop is asyncio.get_running_loop()
 
     def close(self) -> None:
         """End the thread, closing what it served; bounded in time, and the next call starts another."""
