@@ -96,6 +96,36 @@ def test_a_list_goes_on_where_the_last_page_ended(filled: App, leasemq: Command)
     assert (answer.code, "name it" in answer.err) == (2, True)
 
 
+@pytest.mark.promise("A-45")
+def test_a_cursor_that_no_page_gave_is_answered_in_one_line(filled: App, leasemq: Command) -> None:
+    for cursor in ("garbage", "-1", "1.5", "9" * 30, ""):
+        answer = leasemq("jobs", "mail", AT, f"--cursor={cursor}")
+        assert (answer.code, answer.out) == (2, ""), cursor
+        assert answer.err.startswith("error: ")
+        assert answer.err.count("\n") == 1
+
+
+@pytest.mark.promise("A-45")
+def test_a_list_of_all_queues_shows_the_newest_wherever_it_is_and_names_the_queues_that_it_cuts(
+    app: App, leasemq: Command
+) -> None:
+    send = app.tasks["send"]
+    send.options(queue="a").enqueue_many_sync([("ada",)] * 6)
+    send.options(queue="b", id="newest").enqueue_sync("bob")
+    send.options(queue="c", id="first-of-all").enqueue_sync("eve")
+
+    listed = json.loads(leasemq("jobs", AT, "--json", "--limit", "3").out)
+    assert {job["id"] for job in listed["jobs"]} > {"newest", "first-of-all"}
+    assert (len(listed["jobs"]), listed["cursor"], listed["more_in"]) == (3, None, ["a"])
+    assert "more in: a;" in leasemq("jobs", AT, "--limit", "3").err
+    few = leasemq("jobs", AT, "--limit", "1")
+    assert "more in: a, " in few.err
+    whole = leasemq("jobs", AT, "--limit", "8")
+    assert (whole.err, len(whole.out.splitlines())) == ("", 9)
+    created = [job["created_at"] for job in json.loads(leasemq("jobs", AT, "--json").out)["jobs"]]
+    assert created == sorted(created, reverse=True)
+
+
 @pytest.mark.promise("A-45", "P-64")
 def test_a_job_is_shown_with_its_counters_history_and_refused_writes(filled: App, leasemq: Command) -> None:
     answer = leasemq("job", "default/sum", AT, "--json")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import click
@@ -45,6 +46,16 @@ _ATTEMPTS = ("number", "worker", "fence", "claimed_at", "ended_at", "outcome")
 _REFUSED = ("at", "fence", "write", "answer")
 _PARTS = frozenset({"arguments", "result", "error", "history", "refused", "log"})
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Listed:
+    """What a list shows. `cut`: the queues that hold more of it."""
+
+    records: Sequence[JobRecord]
+    cursor: str | None
+    cut: Sequence[str]
+
+
 limit_option = click.option("--limit", type=click.IntRange(1, 1_000), default=50, show_default=True)
 cursor_option = click.option("--cursor", help="Go on where the last page ended; needs a queue.")
 
@@ -81,7 +92,7 @@ def jobs(
     cursor: str | None,
     **target: Any,
 ) -> None:
-    """List jobs, newest first: of one queue, or of all."""
+    """List jobs, the last accepted first: of one queue, or of all."""
     where = {"states": states, "task": task, "id_prefix": id_prefix}
     _list(queue, where, limit, cursor, _LIST, target)
 
@@ -195,26 +206,36 @@ def _list(
     if cursor is not None and queue is None:
         raise InvalidSetting("--cursor goes on in one queue; name it")
 
-    async def look(app: App) -> tuple[list[JobRecord], str | None]:
-        records: list[JobRecord] = []
-        names = [queue] if queue is not None else await app.queues()
-        for name in names:
-            if len(records) == limit:
-                return records, None
-            page = await app.queue(name).find(**where, cursor=cursor, limit=limit - len(records))
-            records.extend(page.jobs)
-            if queue is not None:
-                return records, page.cursor
-        return records, None
+    async def look(app: App) -> _Listed:
+        if queue is None:
+            return await _newest_of_all(app, where, limit)
+        page = await app.queue(queue).find(**where, cursor=cursor, limit=limit)
+        return _Listed(records=page.jobs, cursor=page.cursor, cut=() if page.cursor is None else (queue,))
 
-    records, following = looked_at(target["url"], target["app_name"], look)
-    rows = [job_line(record) for record in records]
+    listed = looked_at(target["url"], target["app_name"], look)
+    rows = [job_line(record) for record in listed.records]
     if target["as_json"]:
-        print_json({"jobs": rows, "cursor": following})
+        print_json({"jobs": rows, "cursor": listed.cursor, "more_in": listed.cut})
         return
     print_table(columns, [[row[column] for column in columns] for row in rows])
-    if following is not None:
-        click.echo(f"more: --cursor {shown(following)}", err=True)
+    if listed.cursor is not None:
+        click.echo(f"more: --cursor {shown(listed.cursor)}", err=True)
+    elif listed.cut:
+        click.echo(f"more in: {shown(', '.join(listed.cut))}; name the queue to go on in it", err=True)
+
+
+async def _newest_of_all(app: App, where: dict[str, Any], limit: int) -> _Listed:
+    """Answer the newest of all queues, never holding more than two pages."""
+    newest: list[JobRecord] = []
+    cut: set[str] = set()
+    for name in await app.queues():
+        page = await app.queue(name).find(**where, limit=limit)
+        merged = list(heapq.merge(newest, page.jobs, key=lambda record: -record.created_ms))
+        newest = merged[:limit]
+        cut.update(record.ref.queue for record in merged[limit:])
+        if page.cursor is not None:
+            cut.add(name)
+    return _Listed(records=newest, cursor=None, cut=sorted(cut))
 
 
 def _print_job(plain: dict[str, Any]) -> None:

@@ -15,7 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 import click
 
 from leasemq.app import App
-from leasemq.client.schemes import checked_scheme, sqlite_path
+from leasemq.client.schemes import checked_scheme, has_sqlite_store, sqlite_path
 from leasemq.errors import InvalidSetting
 from leasemq.protocol.names import mask_url, shown
 from leasemq.settings import find_settings, read_project
@@ -111,7 +111,7 @@ def _refusal(module_name: str, error: Exception) -> InvalidSetting:
 
 
 def _check_exists(app: App) -> None:
-    """Refuse to look into what is not there: opening would create it."""
+    """Refuse to look into what is not there: opening would create it, in another program's file too."""
     url = app.settings.url
     if url is None:
         return
@@ -121,5 +121,11 @@ def _check_exists(app: App) -> None:
             f"{mask_url(url)} lives inside one process, so no other can look into it; use a file, sqlite:///jobs.db"
         )
     path = sqlite_path(url)
-    if path is not None and not Path(path).exists():
+    if path is None:
+        return
+    if not Path(path).exists():
         raise click.ClickException(f"there is no file {shown(path)}; nothing was ever enqueued there")
+    if not has_sqlite_store(url):
+        raise click.ClickException(
+            f"there is no LeaseMQ store in {shown(path)}; nothing was ever enqueued there"
+        )

@@ -114,3 +114,10 @@ def sqlite_path(url: str) -> str | None:
     from leasemq.backends.sqlite import path_of
 
     return str(path_of(url))
+
+
+def has_sqlite_store(url: str) -> bool:
+    """Whether there is a store in the file that a sqlite URL names; the file is only read."""
+    from leasemq.backends.sqlite import holds_store, path_of
+
+    return holds_store(path_of(url))

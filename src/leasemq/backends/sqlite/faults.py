@@ -26,8 +26,8 @@ def is_busy(error: sqlite3.Error) -> bool:
 
 
 def is_foreign(error: sqlite3.Error) -> bool:
-    """Whether the file is another program's: without our tables, no database at all, or not there."""
-    return "no such table" in str(error) or _primary(error) in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CANTOPEN)
+    """Whether the file is another program's: a database without our tables, or none at all."""
+    return "no such table" in str(error) or _primary(error) == sqlite3.SQLITE_NOTADB
 
 
 def translated(error: sqlite3.Error, path: str, *, committing: bool = False) -> LeaseMQError:
