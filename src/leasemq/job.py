@@ -71,14 +71,13 @@ class Job(Generic[R]):
 
         Raises: JobNotFound.
         """
-        record = await self._newest()
-        if record is not None and self.generation not in (None, record.ref.generation):
-            return CancelAnswer.FINISHED  # only an ended life is replaced by another
         backend = (await self._connections.here()).backend
-        (answer,) = await backend.cancel(self.queue, [self.id])
-        if answer is CancelAnswer.NOT_FOUND:
-            raise JobNotFound(f"no {self}: there is nothing to cancel")
-        return answer
+        (answer,) = await backend.cancel(self.queue, [self.id], self.generation)
+        if answer is not CancelAnswer.NOT_FOUND:
+            return answer
+        if self.generation is not None and await self._newest() is not None:
+            return CancelAnswer.FINISHED  # only an ended life is replaced by another
+        raise JobNotFound(f"no {self}: there is nothing to cancel")
 
     async def result(self, timeout: Seconds | None = None, *, allow_wait: bool = False) -> R:
         """Wait for the end and answer the task's value.

@@ -19,7 +19,7 @@ from leasemq.errors import (
     Unsupported,
 )
 from leasemq.protocol.decide import Reason
-from leasemq.protocol.insight import Changed, JobRecord
+from leasemq.protocol.insight import CancelAnswer, Changed, JobRecord
 from leasemq.protocol.model import FollowUp
 from leasemq.task import Task
 from tests.app.holder import Holder
@@ -191,3 +191,24 @@ async def test_a_fault_that_the_watch_does_not_expect_reaches_the_waiter_as_itse
         backend.faults["get"] = Unsupported("no such table")
         with pytest.raises(Unsupported, match="no such table"):
             await job.result(timeout=10)
+
+
+@pytest.mark.promise("P-50", "P-44")
+async def test_cancelling_one_life_never_cancels_another_that_begins_at_that_very_moment(
+    app: App, task: Task[[int], Any], holder: Holder, backend: FaultyBackend
+) -> None:
+    async with app:
+        old = await task.options(id="a").enqueue(1)
+        cancel = backend.cancel
+
+        async def just_too_late(
+            queue: str, ids: Sequence[str], generation: int | None = None
+        ) -> Sequence[CancelAnswer]:
+            await holder.returns_next(task, 1)
+            await task.options(id="a", reuse=["completed"]).enqueue(2)
+            return await cancel(queue, ids, generation)
+
+        backend.cancel = just_too_late  # type: ignore[method-assign]  # the edge of the process
+        assert await old.cancel() is CancelAnswer.FINISHED
+        record = await task.job("a").record()
+        assert (record.ref.generation, record.state) == (2, State.WAITING)
