@@ -109,3 +109,11 @@ def test_the_backoff_grows_to_its_limit_and_never_overflows(failures: int, dice:
     assert 1 <= backoff_ms(failures, dice) <= 1_000
     assert backoff_ms(1, dice) <= 50
     assert backoff_ms(100, dice) >= 500
+
+
+@pytest.mark.promise("P-27")
+@pytest.mark.parametrize("now_ms", [4_999, 5_000, 5_001, 60_000])
+def test_nobody_looks_at_once_for_a_lease_that_will_not_be_renewed(now_ms: int) -> None:
+    limited = held(last_ms=5_000)
+    looks_at_once = look_in_ms([limited], now_ms) == 0
+    assert looks_at_once == bool(to_renew([limited], now_ms)) == (now_ms < 5_000)

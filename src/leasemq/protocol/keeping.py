@@ -51,7 +51,7 @@ def settling_since(held: Held, sent_ms: int) -> Held:
 
 def to_renew(held: Iterable[Held], now_ms: int) -> list[Held]:
     """Answer the leases to renew now: none, unless one is due; then those that are nearly due go along."""
-    kept = [one for one in held if one.last_ms is None or now_ms < one.last_ms]
+    kept = [one for one in held if _will_be_renewed(one, now_ms)]
     if not any(one.renew_at_ms <= now_ms for one in kept):
         return []
     return [one for one in kept if one.renew_at_ms - one.heartbeat_ms // 4 <= now_ms]
@@ -59,8 +59,12 @@ def to_renew(held: Iterable[Held], now_ms: int) -> list[Held]:
 
 def look_in_ms(held: Iterable[Held], now_ms: int) -> int | None:
     """Answer how long until the next renewal is due; None if nothing is held."""
-    due = [one.renew_at_ms for one in held if one.last_ms is None or one.renew_at_ms < one.last_ms]
+    due = [one.renew_at_ms for one in held if _will_be_renewed(one, now_ms)]
     return max(0, min(due) - now_ms) if due else None
+
+
+def _will_be_renewed(held: Held, now_ms: int) -> bool:
+    return held.last_ms is None or max(held.renew_at_ms, now_ms) < held.last_ms
 
 
 def margin_ms(lease_ms: int, heartbeat_ms: int) -> int:
