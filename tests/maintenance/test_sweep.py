@@ -215,3 +215,96 @@ async def test_a_kind_of_work_that_fails_stops_no_other(backend: Backend, clock:
 def test_a_bad_bound_is_refused(batch: int) -> None:
     with pytest.raises(InvalidSetting, match=str(batch)):
         Sweep(MemoryBackend(), [QUEUE], batch=batch)
+
+
+class Locked:
+    """A backend on a file that is locked: it can be read, and a write waits for so long, once."""
+
+    def __init__(self, backend: Backend, clock: ManualClock, *, operation: str, wait_ms: int) -> None:
+        self._backend = backend
+        self._clock = clock
+        self._operation = operation
+        self._wait_ms = wait_ms
+
+    def __getattr__(self, name: str) -> object:
+        operation = getattr(self._backend, name)
+        if name != self._operation:
+            return operation
+
+        async def after_the_lock(*args: object) -> object:
+            self._clock.advance(self._wait_ms)
+            self._wait_ms = 0
+            return await operation(*args)
+
+        return after_the_lock
+
+
+@pytest.mark.promise("P-19")
+async def test_a_write_that_had_to_wait_is_an_outage_and_nothing_is_recovered_for_one_lease(
+    backend: Backend, clock: ManualClock
+) -> None:
+    await backend.prepare()
+    ids = await enqueue(backend, 1)
+    await abandon(backend, clock, 1)
+    locked = Locked(backend, clock, operation="advance", wait_ms=LEASE_MS // 2)
+    sweep = Sweep(locked, [QUEUE], lease_ms=LEASE_MS, clock=clock)  # type: ignore[arg-type]  # a Backend by delegation
+    assert (await sweep.step(QUEUE)).recovered == 0
+    clock.advance(LEASE_MS - 1)
+    assert (await sweep.step(QUEUE)).recovered == 0
+    assert await states(backend, ids) == [State.ACTIVE]
+    clock.advance(1)
+    assert (await sweep.step(QUEUE)).recovered == 1
+    await backend.close()
+
+
+@pytest.mark.promise("P-19")
+async def test_a_recovery_that_had_to_wait_is_the_last_for_one_lease(
+    backend: Backend, clock: ManualClock
+) -> None:
+    await backend.prepare()
+    await enqueue(backend, 2)
+    await abandon(backend, clock, 2)
+    locked = Locked(backend, clock, operation="settle", wait_ms=LEASE_MS // 2)
+    sweep = Sweep(locked, [QUEUE], batch=1, lease_ms=LEASE_MS, clock=clock)  # type: ignore[arg-type]  # a Backend by delegation
+    assert [(await sweep.step(QUEUE)).recovered for _ in range(2)] == [1, 0]
+    clock.advance(LEASE_MS)
+    assert (await sweep.step(QUEUE)).recovered == 1
+    await backend.close()
+
+
+@pytest.mark.promise("P-19", "P-11")
+async def test_a_lease_that_is_renewed_when_the_lock_ends_is_not_recovered(
+    backend: Backend, clock: ManualClock
+) -> None:
+    await backend.prepare()
+    ids = await enqueue(backend, 1)
+    await abandon(backend, clock, 1)
+    lease = (await backend.expired(QUEUE, 1))[0]
+
+    class Renewing(Locked):
+        async def advance(self, queue: str, limit: int) -> object:
+            renewer = backend.renewer()
+            renewer.renew(queue, [(lease.ref.id, lease.fence)], LEASE_MS)
+            renewer.close()
+            return await backend.advance(queue, limit)
+
+    sweep = Sweep(Renewing(backend, clock, operation="", wait_ms=0), [QUEUE], clock=clock)  # type: ignore[arg-type]  # a Backend by delegation
+    assert (await sweep.step(QUEUE)).recovered == 0
+    assert await states(backend, ids) == [State.ACTIVE]
+    await backend.close()
+
+
+@pytest.mark.promise("P-34")
+async def test_pruning_has_a_bound_of_its_own_ten_times_the_batch_and_at_most_a_thousand(
+    backend: Backend, clock: ManualClock
+) -> None:
+    await backend.prepare()
+    ids = await enqueue(backend, 25, keep=Keep(record_ms=1, result_ms=1))
+    await backend.cancel(QUEUE, ids)
+    clock.advance(1_000)
+    sweep = Sweep(backend, [QUEUE], batch=1, clock=clock)
+    steps = [await sweep.step(QUEUE) for _ in range(3)]
+    assert [step.pruned for step in steps] == [10, 10, 5]
+    assert [step.unfinished for step in steps] == [{Chore.PRUNE}, {Chore.PRUNE}, set()]
+    assert Sweep(backend, [QUEUE], batch=1_000).prune_batch == 1_000
+    await backend.close()

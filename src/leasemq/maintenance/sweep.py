@@ -19,9 +19,11 @@ from leasemq.errors import BackendUnavailable, IndeterminateWrite, InvalidSettin
 from leasemq.events import SweepFailed
 from leasemq.maintenance.followups import follow_up
 from leasemq.protocol.decide import Silent, decide
+from leasemq.protocol.keeping import margin_ms
 from leasemq.protocol.model import Lease, Settled
 
 BATCHES = range(1, 1_001)
+PRUNED_PER_ITEM = 10  # a removal decides nothing: so many in the time of another item, up to the same bound
 
 
 class Chore(StrEnum):
@@ -43,7 +45,12 @@ class Swept:
     followed: int = 0
     pruned: int = 0
     next_due_in_ms: int | None = None  # until a scheduled job is due, if the step looked
-    more: bool = False  # a bound was reached: there may be more to do at once
+    unfinished: frozenset[Chore] = frozenset()  # they reached their bound: there may be more at once
+
+    @property
+    def more(self) -> bool:
+        """Whether any kind of work reached its bound."""
+        return bool(self.unfinished)
 
 
 class Sweep:
@@ -51,7 +58,7 @@ class Sweep:
 
     Args:
         queues: The queues that `step` may be asked about; for the owner's loop.
-        batch: How much of each kind of work a step does at most.
+        batch: How much of each kind of work a step does at most; of pruning ten times as much, up to 1,000.
         lease_ms: After it could not reach the backend, it recovers nothing for this long: the holders
             could not reach it either, and may renew as soon as they can.
         tell: Hears of a kind of work that failed for one queue while the others went on.
@@ -73,6 +80,7 @@ class Sweep:
         self.queues = tuple(queues)
         self._backend = backend
         self._batch = batch
+        self.prune_batch = min(PRUNED_PER_ITEM * batch, BATCHES[-1])
         self._lease_ms = lease_ms
         self._clock = clock
         self._source = source or random.Random()  # noqa: S311 - ids of settlements; no secret hangs on them
@@ -107,45 +115,63 @@ class Sweep:
         return done
 
     async def _done(self, queue: str, chore: Chore, swept: Swept) -> Swept:
+        bound = self._batch
         match chore:
             case Chore.RECOVER:
                 found = await self._expired(queue)
-                recovered = await self._recover(queue, found)
-                return replace(swept, recovered=recovered, more=swept.more or len(found) >= self._batch)
+                done, swept = len(found), replace(swept, recovered=await self._recover(queue, found))
             case Chore.ADVANCE:
                 moved = await self._backend.advance(queue, self._batch)
-                return replace(
+                done = max(moved.promoted, moved.expired)
+                swept = replace(
                     swept,
                     promoted=moved.promoted,
                     expired=moved.expired,
                     next_due_in_ms=moved.next_due_in_ms,
-                    more=swept.more or max(moved.promoted, moved.expired) >= self._batch,
                 )
             case Chore.FOLLOW_UP:
-                followed = await follow_up(self._backend, queue, self._batch)
-                return replace(swept, followed=followed, more=swept.more or followed >= self._batch)
+                done = await follow_up(self._backend, queue, self._batch)
+                swept = replace(swept, followed=done)
             case Chore.PRUNE:
-                pruned = await self._backend.prune(queue, self._batch)
-                return replace(swept, pruned=pruned, more=swept.more or pruned >= self._batch)
+                bound = self.prune_batch
+                done = await self._backend.prune(queue, bound)
+                swept = replace(swept, pruned=done)
             case _:
                 assert_never(chore)
+        return replace(swept, unfinished=swept.unfinished | {chore}) if done >= bound else swept
 
     async def _expired(self, queue: str) -> Sequence[Lease]:
         """Answer whom to settle for: nobody, for one lease after the backend could not be reached."""
         found = await self._backend.expired(queue, self._batch)
-        now_ms = self._clock()
         if self._was_unreachable:
             self._was_unreachable = False
-            self._no_recovery_before_ms = now_ms + self._lease_ms
-        if self._no_recovery_before_ms is not None and now_ms < self._no_recovery_before_ms:
+            self._wait_one_lease()
+        if not found or self._is_waiting():
             return ()
-        return found
+        # A file that is locked can be read all the same. So first a write that changes nothing: where it has
+        # to wait, so did the holders' renewals; they have their turn before the leases are looked at again.
+        asked_ms = self._clock()
+        await self._backend.advance(queue, 0)
+        self._note_delay(asked_ms)
+        return () if self._is_waiting() else await self._backend.expired(queue, self._batch)
+
+    def _is_waiting(self) -> bool:
+        return self._no_recovery_before_ms is not None and self._clock() < self._no_recovery_before_ms
+
+    def _wait_one_lease(self) -> None:
+        self._no_recovery_before_ms = self._clock() + self._lease_ms
+
+    def _note_delay(self, asked_ms: int) -> None:
+        """Count a write as an outage that took so long that a renewal beside it may have come too late."""
+        if self._clock() - asked_ms > margin_ms(self._lease_ms, self._lease_ms // 3):
+            self._wait_one_lease()
 
     async def _recover(self, queue: str, leases: Sequence[Lease]) -> int:
         """Settle for holders gone silent; a record that cannot be settled stands alone."""
         if not leases:
             return 0
         settlements = [decide(lease, Silent(), settlement_id=self._id()) for lease in leases]
+        asked_ms = self._clock()
         try:
             answers = await self._backend.settle(queue, settlements)
         except (BackendUnavailable, IndeterminateWrite):
@@ -155,6 +181,7 @@ class Sweep:
                 raise
             middle = len(leases) // 2
             return await self._recover_apart(queue, [leases[:middle], leases[middle:]])
+        self._note_delay(asked_ms)
         told = list(zip(leases, answers, strict=True))
         cancelled = [
             replace(lease, cancel_requested=True)
