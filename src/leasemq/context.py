@@ -135,15 +135,15 @@ class Ctx:
         await self._desk.write(NoteKind.OFFER, b"", queue=queue, child=child)
 
     def progress_sync(self, current: float, total: float | None = None, message: str | None = None) -> None:
-        """Like `progress`, for a function in a thread."""
+        """Like `progress`, for a function in a thread. Raises: LeaseLost, SyncInsideLoop."""
         self._desk.write_from_thread(NoteKind.PROGRESS, _progress(current, total, message))
 
     def log_sync(self, message: str) -> None:
-        """Like `log`, for a function in a thread."""
+        """Like `log`, for a function in a thread. Raises: LeaseLost, SyncInsideLoop."""
         self._desk.write_from_thread(NoteKind.LOG, encode_plain(message, what="log line"))
 
     def checkpoint_sync(self, value: Any) -> None:
-        """Like `checkpoint`, for a function in a thread."""
+        """Like `checkpoint`, for a function in a thread. Raises: LeaseLost, SyncInsideLoop."""
         self._desk.write_from_thread(NoteKind.CHECKPOINT, encode_plain(value, what="checkpoint"))
 
 

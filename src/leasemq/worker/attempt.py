@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 
 from leasemq.context import Ctx
-from leasemq.errors import LeaseLost
+from leasemq.errors import LeaseLost, SyncInsideLoop
 from leasemq.protocol.model import Lease, NewJob, Note, Noted, NoteKind
 from leasemq.protocol.names import shown
 from leasemq.protocol.retry import Retry
@@ -84,5 +85,11 @@ class Attempt:
         )
 
     def write_from_thread(self, kind: NoteKind, value: bytes) -> None:
-        """Like `write`, from the function's thread; blocks until it is stored."""
+        """Like `write`, from the function's thread; blocks until it is stored. Raises: SyncInsideLoop."""
+        with suppress(RuntimeError):  # no loop runs in this thread
+            if asyncio.get_running_loop() is self.loop:
+                raise SyncInsideLoop(
+                    f"ctx.{kind.value}_sync() would block the loop that has to write it; "
+                    f"await ctx.{kind.value}() instead"
+                )
         asyncio.run_coroutine_threadsafe(self.write(kind, value), self.loop).result()
