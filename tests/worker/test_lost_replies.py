@@ -194,3 +194,25 @@ def test_whatever_is_lost_at_random_each_job_completes_and_no_run_is_wasted(
             assert await process.stop() == 0
 
     theatre(play, seed=seed)
+
+
+@pytest.mark.promise("P-03", "P-11")
+def test_a_job_that_ends_while_strays_are_looked_for_is_not_taken_for_one(theatre: Theatre) -> None:
+    async def play(stage: Stage) -> None:
+        async def work(seconds: float) -> None:
+            await pass_time(seconds)
+
+        stage.task("work", work)
+        job = await stage.enqueue("work", 2.0)
+        process = stage.start(concurrency=5)
+        await stage.pass_time(0.5)
+        process.wire.lose_reply("claim")
+        process.wire.delay("claimed_by", 3_000)
+        other = await stage.enqueue("work", 0.0)
+        await stage.until_ended(job, other)
+        await stage.pass_time(5)
+        assert (await stage.job(job)).refused_count == 0
+        assert not process.events(LeaseWasLost)
+        assert not process.events(StraysReleased)
+
+    theatre(play)

@@ -314,3 +314,48 @@ async def test_renewals_that_fail_are_tried_again_through_the_whole_lease(stage:
     await stage.until_ended(job)
     record = await stage.job(job)
     assert (record.state, record.attempts, record.refused_count) == (State.COMPLETED, 1, 0)
+
+
+@pytest.mark.promise("P-81", "P-52", "B10")
+async def test_a_thread_that_heeds_the_flag_is_waited_for_at_the_end_of_the_drain(stage: Stage) -> None:
+    let_go = threading.Event()
+    ends: list[str] = []
+
+    def tidying(ctx: Ctx) -> None:
+        while not ctx.cancelled:
+            threading.Event().wait(0.001)
+        let_go.set()
+        ends.append("tidied up")
+
+    def deaf() -> str:
+        _blocked(let_go)
+        return "done"
+
+    stage.task("tidying", tidying)
+    stage.task("deaf", deaf)
+    heeding, finishing = await stage.enqueue("tidying"), await stage.enqueue("deaf")
+    process = stage.start(drain_ms=50)
+    await stage.until(lambda: _active(stage, 2))
+    assert await process.stop() == 0
+    assert ends == ["tidied up"], "its slot and its lease were given back after it, not before"
+    assert not process.events(HandlerStuck)
+    records = [await stage.job(job) for job in (heeding, finishing)]
+    assert [one.state for one in records] == [State.COMPLETED, State.COMPLETED]
+
+
+@pytest.mark.promise("P-63", "P-21")
+@pytest.mark.parametrize("verb", ["progress", "log", "checkpoint"])
+async def test_a_sync_note_in_an_async_function_fails_its_attempt_and_not_the_loop(
+    stage: Stage, verb: str
+) -> None:
+    async def work(ctx: Ctx) -> None:
+        {"progress": ctx.progress_sync, "log": ctx.log_sync, "checkpoint": ctx.checkpoint_sync}[verb](1)  # type: ignore[operator]  # three signatures
+
+    stage.task("work", work)
+    job = await stage.enqueue("work")
+    stage.start()
+    await stage.until_ended(job)
+    record = await stage.job(job)
+    told = decode_error(record.error or b"")
+    assert (record.state, told.type.rpartition(".")[2]) == (State.FAILED, "SyncInsideLoop")
+    assert f"await ctx.{verb}()" in told.message

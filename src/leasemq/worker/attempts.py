@@ -27,7 +27,7 @@ from leasemq.events import (
 from leasemq.protocol.decide import Happened, Interrupted, Unfit, decide
 from leasemq.protocol.failure import decode_error
 from leasemq.protocol.keeping import Held, stop_at_ms
-from leasemq.protocol.model import Lease, Note, Noted, NoteKind, Outcome, Ref, Renewal, Settled
+from leasemq.protocol.model import Fence, Lease, Note, Noted, NoteKind, Outcome, Ref, Renewal, Settled
 from leasemq.protocol.overrides import NO_OVERRIDES, Overrides, decode_overrides
 from leasemq.protocol.retry import Retry
 from leasemq.worker.attempt import Attempt
@@ -98,9 +98,9 @@ class Attempts:
         backlog = 2 * max(self._settings.settle_batch, self._settings.concurrency) - unwritten
         return max(0, min(self._settings.concurrency - len(self._running), backlog))
 
-    def knows(self, lease: Lease) -> bool:
-        """Whether this very lease is held."""
-        return any(held.ref == lease.ref and held.fence == lease.fence for held in self._held.values())
+    def known(self) -> set[tuple[Ref, Fence]]:
+        """Answer which leases are held."""
+        return {(held.ref, held.fence) for held in self._held.values()}
 
     # ---- beginnings
 
@@ -268,14 +268,10 @@ class Attempts:
             _stop(attempt)
 
     def interrupt_all(self) -> None:
-        """End everything; threads are left behind, whatever they are at."""
+        """Tell everything to end: a thread sees the flag, and what it still returns counts."""
         for attempt in list(self._running.values()):
             attempt.interrupted = True
-            if not attempt.started or attempt.task is None:
-                continue
-            attempt.task.cancel()
-            if not attempt.routine.is_async:
-                self._tell_stuck(attempt.lease)
+            _stop(attempt)
 
     def abandon_all(self) -> None:
         """Give back the jobs of functions that did not end although they were told to."""
@@ -283,6 +279,8 @@ class Attempts:
             self._tell_stuck(attempt.lease)
             del self._running[attempt.serial]
             attempt.is_over = True
+            if not attempt.routine.is_async and attempt.task is not None:
+                attempt.task.cancel()  # nobody waits for its thread any more
             self._conclude(attempt, Interrupted())
 
     async def within(self, time_ms: int, is_so: Callable[[], bool]) -> None:

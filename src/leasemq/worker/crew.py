@@ -114,6 +114,10 @@ class Crew:
         )
         return Sweeper(sweep, self.link, self._dice, self.clock, every_ms=every_ms, on_swept=self._swept)
 
+    def upkeep(self) -> list[Coroutine[object, object, None]]:
+        """Answer what ends leases: it outlives the chores, so that what they leave can be given back."""
+        return [*(lane.run() for lane in self.lanes.values()), self._watch_deadlines()]
+
     def chores(self) -> list[Coroutine[object, object, None]]:
         """Answer what runs beside the claiming loop, until it is cancelled."""
         chores = [
@@ -125,9 +129,7 @@ class Crew:
                 on_open=self._open,
                 on_wake=self._hear,
             ),
-            *(lane.run() for lane in self.lanes.values()),
             self.follow_ups.run(),
-            self._watch_deadlines(),
             announce(self.backend, self.link, self._info),
         ]
         return [*chores, self.sweeper.run()] if self.settings.sweep else chores
@@ -181,11 +183,13 @@ class Crew:
         """Give back the leases of this life that nobody here knows, left by a claim whose answer was lost."""
         self.claims.has_failed = False
         for queue in self.queues:
+            known = self.attempts.known()  # before asking: the answer may name what ended meanwhile
             leases = await self.claims.own_leases(queue)
             if leases is None:
                 self.claims.has_failed = True
                 return
-            strays = [lease for lease in leases if not self.attempts.knows(lease)]
+            known |= self.attempts.known()
+            strays = [lease for lease in leases if (lease.ref, lease.fence) not in known]
             if strays:
                 self.attempts.give_back(strays, self.clock(), self.settings.lease_ms)
                 self.herald.tell(StraysReleased(queue=queue, count=len(strays)))
@@ -236,7 +240,8 @@ class Crew:
     def _settled(self, ending: Ending) -> None:
         settlement, queue = ending.settlement, ending.lease.ref.queue
         self.attempts.settled(ending)
-        self.sweeper.note_use(queue)
+        if self.settings.sweep:
+            self.sweeper.note_use(queue, settlement)
         if settlement.state.is_terminal:
             self.follow_ups.ask(queue)
         elif settlement.state is State.SCHEDULED:

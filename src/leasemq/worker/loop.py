@@ -4,9 +4,10 @@
       ^                                                                            │
       └── a slot is free · a push · a due time · `idle_ms`     the Keeper renews meanwhile
 
-Beside the claiming loop run the crew's chores: a lane per queue, the listener, the watch over deadlines,
-the sweep, the follow-ups, the registry. One TaskGroup supervises them all. Each is patient with an outage
-for ever; an error that none of them expects is a bug, and ends the run with that error.
+Beside the claiming loop run the crew's chores: the listener, the sweep, the follow-ups, the registry.
+Around them, so that leases can still be given back when one of them fails: a lane per queue, the Keeper,
+the watch over deadlines. Each is patient with an outage for ever; any other error is a bug, and ends the
+run with that error.
 """
 
 from __future__ import annotations
@@ -104,19 +105,22 @@ class Worker:
         self._company.join(crew.member)
         code = CRASHED
         try:
-            async with asyncio.TaskGroup() as group:
-                chores = [group.create_task(chore) for chore in crew.chores()]
-                keeping = group.create_task(self._drive(crew.keeper))
-                claiming = group.create_task(self._claim_until_stopped(crew))
-                claiming.add_done_callback(lambda _: crew.attempts.nudge())
+            async with asyncio.TaskGroup() as holding:
+                upkeep = [holding.create_task(one) for one in crew.upkeep()]
+                keeping = holding.create_task(self._drive(crew.keeper))
                 try:
-                    await self._stopping.wait()
-                    await self._drain(crew, claiming)
+                    async with asyncio.TaskGroup() as group:
+                        chores = [group.create_task(chore) for chore in crew.chores()]
+                        claiming = group.create_task(self._claim_until_stopped(crew))
+                        claiming.add_done_callback(lambda _: crew.attempts.nudge())
+                        await self._stopping.wait()
+                        await self._drain(crew, claiming)
+                        for chore in [claiming, *chores]:
+                            chore.cancel()
                 finally:  # also when this run is cancelled, or a chore met a bug
-                    claiming.cancel()
                     await self._hand_back(crew)
-                    for chore in chores:
-                        chore.cancel()
+                    for one in upkeep:
+                        one.cancel()
                     crew.keeper.stop()
                     await asyncio.wait({keeping}, timeout=HURRY_REACT_MS / 1_000)
                     keeping.cancel()

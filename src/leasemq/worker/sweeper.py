@@ -11,8 +11,10 @@ from leasemq.clock import Clock
 from leasemq.errors import BackendUnavailable, IndeterminateWrite, LeaseMQError
 from leasemq.events import Herald, SweepFailed
 from leasemq.maintenance import Chore, Sweep, Swept, follow_up
+from leasemq.protocol.model import Settlement
 from leasemq.worker.dice import Dice
 from leasemq.worker.link import Link
+from leasemq.worker.retention import Owed
 
 QUIET_STEPS = 4  # a queue where nothing happens gets one more kind of work only at each of these steps
 LAPSE_JITTER_MS = 250  # so that many idle workers do not look for the same dead one at once
@@ -26,7 +28,9 @@ class Sweeper:
 
     Each step looks for expired leases. The other kinds of work go along while the queue is in use, and
     take turns, far apart, while it is quiet: an idle worker costs its backend next to nothing. Between
-    two steps it looks when a lease is expected to end: a claim that came back short has said when.
+    two steps it looks where a lease is expected to end (a claim that came back short has said when),
+    prunes what this worker's own jobs have left, and goes on with the kinds of work that reached their
+    bound: queue by queue and bound by bound, so that no flood holds up the others.
     """
 
     def __init__(
@@ -48,11 +52,15 @@ class Sweeper:
         self._every_ms = every_ms
         self._on_swept = on_swept
         self._in_use: set[str] = set()
+        self._unfinished: dict[str, frozenset[Chore]] = {}
+        self._owed = {queue: Owed(clock) for queue in sweep.queues}
         self._steps = 0
 
-    def note_use(self, queue: str) -> None:
-        """Something happened on this queue."""
+    def note_use(self, queue: str, settlement: Settlement) -> None:
+        """An attempt's end was stored on this queue."""
         self._in_use.add(queue)
+        if settlement.state.is_terminal and self._owed[queue].add(settlement):
+            self._is_told.set()
 
     def expect(self, queue: str, lapse_in_ms: int | None) -> None:
         """The first running lease of this queue ends then, if nobody renews it; None: none runs."""
@@ -67,37 +75,61 @@ class Sweeper:
         """Sweep for ever."""
         await self._rest(int(self._dice.roll() * self._every_ms))
         while True:
-            more = False
             for queue in self._sweep.queues:
-                more |= await self._step(queue, self._chores(queue))
+                await self._step(queue, self._chores(queue))
             self._steps += 1
-            await self._rest(0 if more else self._every_ms)
+            await self._rest(self._every_ms)
 
     async def _rest(self, rest_ms: int) -> None:
-        """Wait, and look for expired leases where one is expected meanwhile."""
+        """Wait, and do meanwhile what need not wait."""
         until_ms = self._clock() + rest_ms
-        while (now_ms := self._clock()) < until_ms:
-            for queue in [queue for queue, at_ms in self._lapses.items() if at_ms <= now_ms]:
-                del self._lapses[queue]
-                await self._step(queue, (Chore.RECOVER,))
-            next_ms = min([until_ms, *self._lapses.values()])
+        while self._clock() < until_ms:
             self._is_told.clear()
+            for queue in self._sweep.queues:
+                if urgent := self._urgent(queue):
+                    await self._step(queue, urgent)
+            dues = [owed.due_ms for owed in self._owed.values()]
+            next_ms = min(
+                [until_ms, *self._lapses.values(), *(due_ms for due_ms in dues if due_ms is not None)]
+            )
+            wait_ms = 0 if self._unfinished else max(0, next_ms - self._clock())
             with suppress(TimeoutError):
-                async with asyncio.timeout(max(0, next_ms - self._clock()) / 1_000):
+                async with asyncio.timeout(wait_ms / 1_000):
                     await self._is_told.wait()
         await asyncio.sleep(0)
 
-    async def _step(self, queue: str, chores: Collection[Chore]) -> bool:
+    def _urgent(self, queue: str) -> Collection[Chore]:
+        """Answer what is not to wait for the next step; with the rest of a flood goes a look for the dead."""
+        chores = set(self._unfinished.get(queue, ()))
+        if self._owed[queue].is_due:
+            chores.add(Chore.PRUNE)
+        if chores or self._has_lapsed(queue):
+            chores.add(Chore.RECOVER)
+        return chores
+
+    def _has_lapsed(self, queue: str) -> bool:
+        at_ms = self._lapses.get(queue)
+        return at_ms is not None and at_ms <= self._clock()
+
+    async def _step(self, queue: str, chores: Collection[Chore]) -> None:
         who = f"sweep {queue}"
+        if self._has_lapsed(queue):
+            del self._lapses[queue]
         try:
             swept = await self._sweep.step(queue, chores)
         except (BackendUnavailable, IndeterminateWrite) as error:
             self._link.failed(who, error)
             await self._link.pause(who)
-            return True
+            self._unfinished[queue] = frozenset(chores)
+            return
         self._link.worked(who)
+        if Chore.PRUNE in chores:
+            self._owed[queue].pay(self._sweep.prune_batch)
+        if swept.unfinished:
+            self._unfinished[queue] = swept.unfinished
+        else:
+            self._unfinished.pop(queue, None)
         self._on_swept(queue, swept)
-        return swept.more
 
     def _chores(self, queue: str) -> Collection[Chore]:
         if queue in self._in_use:

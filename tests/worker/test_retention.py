@@ -1,0 +1,103 @@
+"""Retention keeps up with the rate at which jobs end, and stops nothing else."""
+
+from __future__ import annotations
+
+import pytest
+
+from leasemq.protocol.model import Claimant, Keep, NewJob, State
+from tests.worker.conftest import Theatre
+from tests.worker.stage import QUEUE, Stage
+
+JOBS = 20_000
+BATCH = 1_000  # of pruning, at the default sweep batch
+LEASE_MS = 30_000
+
+
+async def _end_all(stage: Stage, keep: Keep) -> None:
+    """Run all the jobs through one worker at its defaults."""
+
+    async def work() -> int:
+        return 1
+
+    stage.task("work", work)
+    stage.start(concurrency=500, lease_ms=LEASE_MS)
+    for _ in range(JOBS // 5_000):
+        await stage.enqueue_many("work", [()] * 5_000, keep=keep)
+    await stage.until_ended(patience_s=60)
+
+
+async def _results(stage: Stage) -> int:
+    """How many results are stored, past their time or not: the store's clock is stepped back to see them."""
+    stage.step_store_clock(-3_600_000)
+    ids = [f"work-{number}" for number in range(1, JOBS + 1)]
+    found = [one for at in range(0, JOBS, 500) for one in await stage.backend.get(QUEUE, ids[at : at + 500])]
+    return sum(one is not None and one.result is not None for one in found)
+
+
+@pytest.mark.promise("P-01", "P-34")
+def test_short_retention_of_twenty_thousand_jobs_is_over_soon_after_its_time(theatre: Theatre) -> None:
+    async def play(stage: Stage) -> None:
+        await _end_all(stage, Keep(result_ms=20_000, record_ms=20_000))
+        before = stage.processes[0].wire.calls["prune"]
+        await stage.pass_time(23)
+        assert (await stage.backend.counts(QUEUE)).stored == 0
+        assert stage.processes[0].wire.calls["prune"] - before <= 3 * JOBS // BATCH
+
+    theatre(play)
+
+
+@pytest.mark.promise("P-01", "P-34")
+def test_results_that_go_before_their_records_go_in_time_too(theatre: Theatre) -> None:
+    async def play(stage: Stage) -> None:
+        await _end_all(stage, Keep(result_ms=20_000, record_ms=3_600_000))
+        before = stage.processes[0].wire.calls["prune"]
+        await stage.pass_time(23)
+        assert stage.processes[0].wire.calls["prune"] - before <= 3 * JOBS // BATCH
+        assert (await stage.backend.counts(QUEUE)).stored == JOBS
+        assert await _results(stage) == 0
+
+    theatre(play)
+
+
+@pytest.mark.promise("P-34")
+def test_what_others_left_past_its_retention_goes_at_the_next_look_and_not_a_batch_a_time(
+    theatre: Theatre,
+) -> None:
+    async def play(stage: Stage) -> None:
+        jobs = [
+            NewJob(id=f"old-{n}", task="t", payload=b"{}", keep=Keep(result_ms=1, record_ms=1))
+            for n in range(5_000)
+        ]
+        await stage.backend.enqueue(QUEUE, jobs)
+        for at in range(0, 5_000, 1_000):
+            await stage.backend.cancel(QUEUE, [job.id for job in jobs[at : at + 1_000]])
+        await stage.pass_time(1)
+        stage.start(lease_ms=LEASE_MS)
+        await stage.pass_time(200)  # a quiet queue is looked at for this once in three minutes
+        assert (await stage.backend.counts(QUEUE)).stored == 0
+
+    theatre(play)
+
+
+@pytest.mark.promise("P-34", "P-02")
+def test_a_flood_of_records_to_prune_does_not_hold_up_the_recovery_of_the_dead(theatre: Theatre) -> None:
+    async def play(stage: Stage) -> None:
+        async def work() -> int:
+            return 1
+
+        stage.task("work", work)
+        keep = Keep(result_ms=1, record_ms=1)
+        await stage.enqueue_many("unknown", [()] * 300, keep=keep)
+        await stage.backend.cancel(QUEUE, [f"unknown-{n}" for n in range(1, 301)])
+        dead = await stage.enqueue("work", queue="other")
+        claimant = Claimant(worker="dead", incarnation="i", request_id="a" * 32)
+        await stage.backend.claim("other", 1, 1_000, claimant)
+        await stage.pass_time(2)
+        process = stage.process(queues=(QUEUE, "other"), lease_ms=2_000, sweep_batch=1)
+        process.wire.delay("prune", 100, times=1_000)
+        process.task = stage.spawn(process.worker.run())
+        await stage.until_ended(dead, queue="other", patience_s=4)
+        assert (await stage.job(dead, "other")).state is State.COMPLETED
+        assert (await stage.backend.counts(QUEUE)).stored > 0, "the flood was not over yet"
+
+    theatre(play)
