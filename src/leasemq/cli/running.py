@@ -13,6 +13,7 @@ from leasemq.cli.target import load_app
 from leasemq.errors import InvalidSetting
 from leasemq.protocol.times import iso_utc
 from leasemq.settings import find_settings, read_project
+from leasemq.worker.loop import CRASHED
 from leasemq.worker_setup import WorkerOptions
 
 
@@ -57,7 +58,11 @@ def worker(
         options["drain"] = drain
     app = load_app(named)
     _log_to_stderr(log_level, as_json=as_json)
-    return app.run_worker(**options)
+    try:
+        return app.run_worker(**options)
+    except ExceptionGroup:  # what its loops met and none of them expected
+        logging.getLogger("leasemq").exception("the worker met a bug, and has given back what it could")
+        return CRASHED
 
 
 @click.command()
