@@ -9,6 +9,7 @@ from pathlib import Path
 
 from leasemq.app import App
 from leasemq.backend import Backend
+from leasemq.client.schemes import open_backend
 from leasemq.context import Ctx
 from leasemq.demo.ledger import Ledger
 from leasemq.demo.plan import Order
@@ -57,13 +58,13 @@ class Checksums:
 
     def is_writable(self) -> bool:
         """Whether somebody else could write to the file just now. For an app that was given a URL."""
-        probe = App(f"{self._place}&busy_timeout_ms={_PROBE_MS}")
+        probe = open_backend(f"{self._place}&busy_timeout_ms={_PROBE_MS}")
         try:
-            probe.call_sync(probe.queue(QUEUE).resume)  # a write that changes nothing
+            self.app.call_sync(lambda: probe.advance(QUEUE, 0))  # a write that changes nothing
         except BackendUnavailable:
             return False
         finally:
-            probe.call_sync(probe.close)
+            self.app.call_sync(probe.close)
         return True
 
     def close(self) -> None:
