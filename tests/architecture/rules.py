@@ -27,6 +27,7 @@ BROKER_PLACE = "backends/rabbitmq"
 CLOCK_MODULE = "clock.py"
 CLOCK_CALLS = frozenset({"now", "utcnow", "today"})
 LOOP_TIME_PLACES = frozenset({"clock.py", "testing/virtual_loop.py"})
+POLL_PLACES = frozenset({"worker/stage.py"})  # of real time: the one place that asks for a condition again
 CANCELLATION_PLACE = "worker/execute.py"
 ERRORS_MODULE = "errors.py"
 
@@ -207,10 +208,14 @@ def sleeps(source: Source) -> Iterator[Breach]:
         if not isinstance(node, ast.Call) or _called(node) != "sleep" or not node.args:
             continue
         first = node.args[0]
-        if isinstance(first, ast.Constant) and first.value:
-            yield source.breach(
-                node, f"sleeps {first.value!r}: wait for a condition, move the clock, or use the virtual loop"
-            )
+        if _is_constant(first) and ast.unparse(first) not in ("0", "0.0") and source.path not in POLL_PLACES:
+            told = "wait for a condition, move the clock, or use the virtual loop"
+            yield source.breach(node, f"sleeps {ast.unparse(first)}: {told}")
+
+
+def _is_constant(node: ast.expr) -> bool:
+    """Whether nothing is named in this expression: it comes to the same value at every call."""
+    return not any(isinstance(part, ast.Name | ast.Call) for part in ast.walk(node))
 
 
 # ---- exceptions

@@ -161,7 +161,7 @@ class Stage:
         """Wait for a condition; virtual time passes while it does not hold."""
         async with asyncio.timeout(patience_s):
             while not await is_so():
-                await (pass_time(0.01) if self.is_virtual else asyncio.sleep(0.005 * 1))
+                await (pass_time(0.01) if self.is_virtual else asyncio.sleep(0.005))
 
     async def until_ended(self, *ids: str, queue: str = QUEUE, patience_s: float = PATIENCE_S) -> None:
         """Wait until these jobs have ended; without ids, until nothing is left to do."""
