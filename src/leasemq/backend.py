@@ -99,9 +99,9 @@ class Work(Protocol):
         """Store the jobs in this order; durable when it returns, to the backend's class.
 
         Per job, first match wins: the id is known and its state is not in `reuse`, or the record carries
-        this very `request` → existing (an id that was merged into another job stands for that job,
-        until `reuse` lets it go its own way; a record of its own from before counts then); the unique key is held → by its mode; else created,
-        under the next generation of the id.
+        this very `request` → existing (an id that was merged into another job stands for that job, until
+        `reuse` lets it go its own way; a record of its own from before counts then); the unique key is
+        held → by its mode; else created, under the next generation of the id.
         With open parents it is blocked, with a due time ahead scheduled, else waiting.
         Repeating the call answers `existing` for what was stored: nothing is doubled.
         """
