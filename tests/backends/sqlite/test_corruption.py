@@ -7,7 +7,7 @@ import pytest
 from leasemq.backends.sqlite import SqliteBackend
 from leasemq.errors import CorruptRecord
 from leasemq.protocol.insight import CancelAnswer, Change, EventKind, Filter
-from leasemq.protocol.model import Settled, State
+from leasemq.protocol.model import OnParentFailure, Ref, Settled, State
 from leasemq.testing.conformance import builders
 from leasemq.testing.manual_clock import ManualClock
 from tests.backends.sqlite.conftest import Peek
@@ -155,3 +155,98 @@ async def test_unreadable_books_are_told_and_not_read_as_zero(backend: SqliteBac
     with pytest.raises(CorruptRecord, match="books of queue 'mail'"):
         await backend.counts("mail")
     assert await backend.cancel("other", ["a"]) == (CancelAnswer.NOT_FOUND,)
+
+
+@pytest.mark.promise("P-99", "P-32")
+@pytest.mark.parametrize("limit", [1, 2])
+async def test_one_claim_goes_past_as_many_unreadable_jobs_as_there_are(
+    backend: SqliteBackend, peek: Peek, limit: int
+) -> None:
+    await backend.enqueue("mail", [builders.new_job(f"bad{number}", priority=1) for number in range(150)])
+    await backend.enqueue("mail", [builders.new_job("good"), builders.new_job("fine")])
+    await peek("DELETE FROM leasemq_body WHERE job <= 150")
+
+    claimed = await backend.claim("mail", limit, 1_000, builders.claimant())
+
+    assert [lease.ref.id for lease in claimed.leases] == ["good", "fine"][:limit]
+    assert claimed.reason is None
+
+
+@pytest.mark.promise("P-99", "P-62")
+async def test_a_job_whose_id_is_no_text_is_ended_by_the_claim_that_meets_it(
+    backend: SqliteBackend, peek: Peek
+) -> None:
+    await backend.enqueue("mail", [builders.new_job("bad"), builders.new_job("good")])
+    await peek("UPDATE leasemq_job SET id = x'ff00' WHERE key = 1")
+
+    claimed = await backend.claim("mail", 2, 1_000, builders.claimant())
+
+    assert [lease.ref.id for lease in claimed.leases] == ["good"]
+    assert await peek("SELECT state, reason FROM leasemq_job WHERE key = 1") == [("failed", "corrupt")]
+    events = (await backend.events("mail", "", 100)).events
+    assert [event.ref.id for event in events if event.state is State.FAILED] == ["b'\\xff\\x00'"]
+
+
+@pytest.mark.promise("P-99", "P-34", "P-02")
+@pytest.mark.parametrize("deadline", ["NULL", "'soon'", "x'ff'"])
+async def test_a_running_job_without_a_readable_deadline_counts_as_past_it(
+    backend: SqliteBackend, peek: Peek, deadline: str
+) -> None:
+    await backend.enqueue("mail", [builders.new_job("bad"), builders.new_job("good")])
+    await backend.claim("mail", 1, 1_000, builders.claimant())
+    await peek(f"UPDATE leasemq_job SET lease_until_ms = {deadline} WHERE key = 1")  # noqa: S608 - our own words
+
+    claimed = await backend.claim("mail", 5, 1_000, builders.claimant())
+    (lease,) = await backend.expired("mail", 10)
+
+    assert [lease.ref.id for lease in claimed.leases] == ["good"]
+    assert claimed.next_lapse_in_ms == 1_000
+    assert lease.ref.id == "bad"
+    assert await backend.settle("mail", [builders.stall(lease)]) == (Settled.APPLIED,)
+    assert (await backend.counts("mail")).waiting == 1
+
+
+@pytest.mark.promise("P-99", "P-110")
+@pytest.mark.parametrize(
+    "damage", ["on_failure = 'sideways'", "id = x'ff'", "queue = x'ff'", "generation = 'first'"]
+)
+async def test_an_unreadable_dependant_is_passed_over_when_its_parent_ends(
+    backend: SqliteBackend, peek: Peek, damage: str
+) -> None:
+    await backend.enqueue("mail", [builders.new_job("parent")])
+    for name in ("bad", "good"):
+        child = Ref(queue="mail", id=name, generation=1)
+        await backend.attach("mail", "parent", child, OnParentFailure.FAIL)
+    await peek(f"UPDATE leasemq_dependant SET {damage} WHERE number = 1")  # noqa: S608 - our own words
+    (lease,) = (await backend.claim("mail", 1, 1_000, builders.claimant())).leases
+
+    assert await backend.settle("mail", [builders.complete(lease)]) == (Settled.APPLIED,)
+    assert [entry.child.id for entry in await backend.outbox("mail", 10)] == ["good"]
+
+
+@pytest.mark.promise("P-99", "P-82")
+async def test_a_running_job_whose_counter_is_damaged_can_be_settled_along_with_others(
+    backend: SqliteBackend, peek: Peek
+) -> None:
+    await backend.enqueue("mail", [builders.new_job("bad"), builders.new_job("good")])
+    leases = (await backend.claim("mail", 2, 1_000, builders.claimant())).leases
+    await peek("UPDATE leasemq_job SET attempts = 'x' WHERE key = 1")
+
+    answers = await backend.settle("mail", [builders.complete(lease) for lease in leases])
+
+    assert answers == (Settled.APPLIED, Settled.APPLIED)
+    assert len((await backend.events("mail", "", 100)).events) == 6
+
+
+@pytest.mark.promise("P-99")
+async def test_what_a_damaged_row_leads_to_is_told_as_a_corrupt_record_of_its_queue(
+    backend: SqliteBackend, peek: Peek
+) -> None:
+    await backend.enqueue("mail", [builders.new_job("bad", ttl_ms=1_000)])
+    await backend.cancel("mail", ["bad"])
+    await peek("UPDATE leasemq_body SET ttl_ms = 'x'")
+
+    with pytest.raises(CorruptRecord, match="'mail'"):
+        await backend.replay("mail", ["bad"], 1)
+    with pytest.raises(UnicodeEncodeError):
+        await backend.cancel("mail", ["a caller's own \ud800"])

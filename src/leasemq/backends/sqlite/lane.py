@@ -7,6 +7,7 @@ by whoever asks.
 from __future__ import annotations
 
 import asyncio
+import struct
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from queue import Empty, SimpleQueue
@@ -15,11 +16,13 @@ from typing import Generic, Protocol, TypeVar, cast
 from leasemq.backends.sqlite.settings import Settings
 from leasemq.backends.sqlite.step import Heard, Step
 from leasemq.clock import boot_ms
-from leasemq.errors import BackendUnavailable
+from leasemq.errors import BackendUnavailable, CorruptRecord, LeaseMQError
 
 T = TypeVar("T")
 Work = Callable[[Step], T]
 Hear = Callable[[Sequence[Heard]], None]
+
+_OF_THE_CALLERS = UnicodeEncodeError  # what cannot be written down is a value that came with the request
 
 GROUP_LIMIT = 256  # requests that share a commit
 
@@ -50,7 +53,7 @@ class Request(Generic[T]):
     def run(self, step: Step) -> None:
         """Carry it out and keep the answer."""
         assert self.work is not None
-        self.answer = self.work(step)
+        self.answer = carried_out(self.work, step)
 
     def deliver(self) -> None:
         """Answer the caller; to be called in its loop."""
@@ -60,6 +63,23 @@ class Request(Generic[T]):
             self.future.set_exception(self.error)
         else:
             self.future.set_result(cast(T, self.answer))
+
+
+def carried_out(work: Work[T], step: Step) -> T:
+    """Run `work`; what a value of another type than was stored leads to is told as what it is.
+
+    Raises: CorruptRecord.
+    """
+    try:
+        return work(step)
+    except (ValueError, TypeError, struct.error) as error:
+        if isinstance(error, LeaseMQError | _OF_THE_CALLERS):
+            raise
+        named = ", ".join(map(repr, step.queues)) or "none yet"
+        raise CorruptRecord(
+            f"a record that this request met cannot be read ({error!r:.200}); queues it looked at: {named}. "
+            "Read their jobs to learn which one it is, and remove it"
+        ) from error
 
 
 class Crew(Protocol):
@@ -90,8 +110,9 @@ class ThreadLane:
         with self._guard:
             self._check()
             if self._thread is None:
-                self._thread = threading.Thread(target=self._serve, name=self._name, daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._serve, name=self._name, daemon=True)
+                started(thread, self._settings.path)
+                self._thread = thread
             self._requests.put(cast(Request[object], request))
         return await request.future
 
@@ -142,6 +163,17 @@ class ThreadLane:
         except Empty:
             pass
         return group
+
+
+def started(thread: threading.Thread, path: str) -> None:
+    """Start a thread. Raises: BackendUnavailable when the system gives none, which may pass."""
+    try:
+        thread.start()
+    except RuntimeError as error:
+        raise BackendUnavailable(
+            f"no thread can be started for {path!r} ({error}): nothing was written; "
+            "run fewer threads, or raise the limit on them, and try again"
+        ) from error
 
 
 def answer(requests: Sequence[Request[object]]) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from leasemq.backends.sqlite.ending import delete, let_go
 from leasemq.backends.sqlite.rows import JobRow, jobs_by_id
 from leasemq.backends.sqlite.statements import statement
-from leasemq.backends.sqlite.step import Book, Step
+from leasemq.backends.sqlite.step import Book, Step, number_or_zero
 from leasemq.protocol.insight import EventKind
 from leasemq.protocol.model import REFUSED_LIMIT, TERMINAL, Outcome, Settled, Settlement, Side, State
 
@@ -96,23 +96,28 @@ def _compared(step: Step, row: JobRow, settlement: Settlement) -> Settled:
         if settlement.side is Side.HOLDER:
             refuse(step, row.key, fence.number, settlement.outcome.value)
         return Settled.LOST
-    if settlement.side is Side.SWEEP and is_number(row.lease_until_ms) and row.lease_until_ms > step.now_ms:
+    if settlement.side is Side.SWEEP and _is_ahead(row.lease_until_ms, step.now_ms):
         return Settled.HELD
     if row.cancel_requested and not settlement.seen_cancel:
         return Settled.CANCEL_REQUESTED
     return Settled.APPLIED
 
 
+def _is_ahead(deadline_ms: int | None, now_ms: int) -> bool:
+    """Whether a lease goes on; one whose deadline cannot be read is over, or it would never be."""
+    return isinstance(deadline_ms, int) and deadline_ms > now_ms
+
+
 def _was_ended_by(step: Step, row: JobRow, settlement_id: int) -> bool:
     if row.settled_by == settlement_id:
         return True
-    has_history = row.attempts > 1 or row.replays > 0
+    has_history = number_or_zero(row.attempts) != 1 or row.replays != 0  # also when they cannot be read
     return has_history and _SETTLED_BEFORE.row(step.connection, row.key, settlement_id) is not None
 
 
 def _apply(step: Step, book: Book, row: JobRow, settlement: Settlement, writes: _Writes) -> None:
     """Add what an accepted settlement writes, and move the books."""
-    key, id_, generation, _, attempts, fence, nonce = row[:7]
+    key, id_, generation, _, _, fence, nonce = row[:7]
     now, state, outcome = step.now_ms, settlement.state.value, settlement.outcome.value
     kind, due_ms, result = outcome, now + settlement.delay_ms, None
     ended_ms = keep_until_ms = result_until_ms = prune_ms = None
@@ -155,7 +160,7 @@ def _apply(step: Step, book: Book, row: JobRow, settlement: Settlement, writes: 
         )
     )
     writes.states.append(settlement.state)
-    book.events.append((id_, generation, kind, state, attempts))
+    book.events.append((id_, generation, kind, state, number_or_zero(row.attempts)))
     if is_end:
         _end(step, book, row, settlement, writes)
 

@@ -41,6 +41,11 @@ Life = tuple[str, int]  # id, generation
 _pack = msgspec.msgpack.Encoder().encode
 
 
+def number_or_zero(value: int) -> int:
+    """Answer the number, or 0 for what a damaged row has in its place."""
+    return value if type(value) is int else 0
+
+
 @dataclass(slots=True)
 class Book:
     """What one queue's row says, and what the step adds to it. Owner: the step."""
@@ -92,10 +97,10 @@ class Book:
             self.woken = True
 
     def tell(self, ref: Ref, kind: EventKind, state: State | None, attempt: int) -> None:
-        """Add one event; numbers that a damaged row does not have are 0."""
+        """Add one event, readable even if the job's row is not."""
         self.changed = True
-        life, number = (value if type(value) is int else 0 for value in (ref.generation, attempt))
-        self.events.append((ref.id, life, kind, state, number))
+        id_ = ref.id if type(ref.id) is str else repr(ref.id)
+        self.events.append((id_, number_or_zero(ref.generation), kind, state, number_or_zero(attempt)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +127,11 @@ class Step:
         self.now_ms = now_ms
         self.event_limit = event_limit
         self._books: dict[str, Book] = {}
+
+    @property
+    def queues(self) -> tuple[str, ...]:
+        """The queues whose books were read so far."""
+        return tuple(self._books)
 
     def book(self, queue: str) -> Book | None:
         """Answer the queue's books; None: it never had a job."""

@@ -12,8 +12,6 @@ from leasemq.testing.conformance import builders
 from leasemq.testing.conformance.queue_under_test import ALL, QueueUnderTest
 from leasemq.testing.conformance.store import Hooks, Store
 
-ROUNDS = 20
-
 
 def _bad_ids(hooks: Hooks, store: Store) -> list[str]:
     """One id for each way in which a record can be broken."""
@@ -53,11 +51,11 @@ async def test_corrupt_jobs_do_not_stop_their_queue(
     await queue.enqueue("good1", "good2")
     await _plant(hooks, queue, bad)
 
-    taken = []
-    for _ in range(ROUNDS):
-        for lease in (await queue.claim(1)).leases:
-            taken.append(lease.ref.id)
-            assert await queue.settle(builders.complete(lease)) is Settled.APPLIED
+    taken: list[str] = []
+    while leases := (await queue.claim(1)).leases:  # no claim says that there is nothing while a job waits
+        taken.append(leases[0].ref.id)
+        assert len(taken) <= len(bad) + 2
+        assert await queue.settle(builders.complete(leases[0])) is Settled.APPLIED
 
     assert [job_id for job_id in taken if job_id not in bad] == ["good1", "good2"]
     counts = await queue.counts()

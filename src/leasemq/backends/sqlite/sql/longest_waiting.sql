@@ -1,4 +1,5 @@
 -- Find since when the job that waits longest has waited: the first of each lane, lane by lane.
+-- Text and blobs, which sort after every number, tell no time.
 -- In: :queue
 -- Out: since_ms
 WITH RECURSIVE lane (suspect, priority) AS (
@@ -44,7 +45,7 @@ WITH RECURSIVE lane (suspect, priority) AS (
     FROM lane
     WHERE lane.priority IS NOT NULL AND lane.suspect <= 1
 )
-SELECT first.since_ms
+SELECT CAST(first.since_ms AS INTEGER)
 FROM lane
 JOIN leasemq_job AS first
     ON first.key = (
@@ -58,5 +59,6 @@ JOIN leasemq_job AS first
         ORDER BY j.place
         LIMIT 1
     )
+WHERE first.since_ms < ''
 ORDER BY first.place
 LIMIT 1

@@ -11,7 +11,13 @@ SELECT
         WHEN j.attempts > 0 OR j.replays > 0
             THEN (SELECT v.value FROM leasemq_value AS v WHERE v.job = j.key AND v.kind = 'checkpoint')
     END
-FROM leasemq_job AS j INDEXED BY leasemq_job_lease
+FROM (
+    SELECT key FROM leasemq_job INDEXED BY leasemq_job_lease
+    WHERE queue = :queue AND state = 'active' AND lease_until_ms IS NULL
+    UNION ALL
+    SELECT key FROM leasemq_job INDEXED BY leasemq_job_lease
+    WHERE queue = :queue AND state = 'active' AND lease_until_ms >= ''
+) AS u
+CROSS JOIN leasemq_job AS j ON j.key = u.key
 LEFT JOIN leasemq_body AS b ON b.job = j.key
-WHERE j.queue = :queue AND j.state = 'active' AND (j.lease_until_ms IS NULL OR j.lease_until_ms >= '')
 LIMIT :limit
