@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
+import threading
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -110,17 +112,23 @@ class SqliteBackend:
             request_limit=request_limit,
         )
         self._is_inline = inline
+        self._guard = threading.Lock()
         self._lanes_of_process = Lanes(self._settings, inline=inline)  # which opens nothing yet
 
     async def prepare(self) -> Capabilities:
         """See `Backend.prepare`. Opens a closed backend again."""
         check_library()
         asked = self._settings
+        self._lanes()  # after a fork: ours, and with them a lock of ours
         settings, store_id = prepared(asked) if self._is_inline else await asyncio.to_thread(prepared, asked)
-        if settings != asked or self._lanes().is_closed:
-            await self._lanes().close()
-            self._settings = settings
-            self._lanes_of_process = Lanes(settings, inline=self._is_inline)
+        with self._guard:  # of those who prepare at once, one makes new lanes, and before it closes the old
+            before = self._lanes()
+            is_stale = settings != self._settings or before.is_closed
+            if is_stale:
+                self._settings = settings
+                self._lanes_of_process = Lanes(settings, inline=self._is_inline)
+        if is_stale:
+            await before.close()
         return Capabilities(
             backend="sqlite",
             durability=_DURABILITY[asked.sync],
@@ -253,8 +261,14 @@ class SqliteBackend:
         return await self._write(lambda step: control.purge(step, queue, states, older_than_ms, limit))
 
     async def obliterate(self, queue: str, *, force: bool) -> int | None:
-        """See `Control.obliterate`."""
-        return await self._write(lambda step: control.obliterate(step, queue, force=force))
+        """See `Control.obliterate`. In steps, so that nobody waits for long; repeatable."""
+        part = await self._write(lambda step: sweeping.obliterate(step, queue, None, force=force))
+        removed = 0 if part is None else part.removed
+        while part is not None and part.has_more:
+            key = part.until_key
+            part = await self._write(partial(sweeping.obliterate, queue=queue, until_key=key, force=force))
+            removed += 0 if part is None else part.removed
+        return None if part is None else removed
 
     async def now_ms(self) -> int:
         """See `Insight.now_ms`."""
@@ -321,6 +335,7 @@ class SqliteBackend:
         lanes = self._lanes_of_process
         if lanes.pid != os.getpid():
             _OF_PARENTS.append(lanes)
+            self._guard = threading.Lock()  # a thread that is not here may have held the old one
             lanes = self._lanes_of_process = Lanes(self._settings, inline=self._is_inline)
         return lanes
 

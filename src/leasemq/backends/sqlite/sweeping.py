@@ -1,6 +1,8 @@
-"""What sweeps do: expire, promote, prune. Bounded, and without a decision in it."""
+"""What is done in bounded steps, and without a decision in it: expire, promote, prune, obliterate."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from leasemq.backends.sqlite.claiming import end_corrupt, expire_overdue, lapsed_leases, next_due_in_ms
 from leasemq.backends.sqlite.ending import drop
@@ -18,6 +20,9 @@ _RESULTS_DELETE = statement("prune_results_delete")
 _HOLD_LAPSE = statement("hold_lapse")
 _EVENT_FIRST_KEPT = statement("event_first_kept")
 _EVENT_TRIM = statement("event_trim")
+_OBLITERATE_PART = statement("obliterate_part")
+
+_PART = 1_000  # jobs that one step of obliterate deletes; whoever else wants to write waits for one step
 
 
 def advance(step: Step, queue: str, limit: int) -> Advanced:
@@ -49,6 +54,29 @@ def prune(step: Step, queue: str, limit: int) -> int:
     rows = _LAPSED.rows(step.connection, book.key, step.now_ms, max(limit, 0))
     drop(step, book, [JobRow._make(row) for row in rows])
     return len(rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """What one step of obliterate did."""
+
+    removed: int
+    until_key: int  # up to here goes the whole: what is accepted meanwhile stays
+    has_more: bool
+
+
+def obliterate(step: Step, queue: str, until_key: int | None, *, force: bool) -> Part | None:
+    """Delete some jobs of a queue. The first step, without a key, is refused as `Control.obliterate` is."""
+    book = step.book(queue)
+    if book is None:
+        return Part(removed=0, until_key=0, has_more=False)
+    if until_key is None:
+        if book.counts[State.ACTIVE] and not force:
+            return None
+        until_key = book.newest_key
+    rows = _OBLITERATE_PART.rows(step.connection, book.key, until_key, force, _PART)
+    drop(step, book, [JobRow._make(row) for row in rows])
+    return Part(removed=len(rows), until_key=until_key, has_more=len(rows) == _PART)
 
 
 def _forget_old_events(step: Step, book: Book) -> None:
