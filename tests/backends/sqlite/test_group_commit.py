@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from leasemq.backends.sqlite import SqliteBackend
 from leasemq.backends.sqlite.connection import WritingConnection
 from leasemq.backends.sqlite.step import Step
-from leasemq.errors import BackendUnavailable, CorruptRecord
+from leasemq.errors import BackendUnavailable, CorruptRecord, IndeterminateWrite
 from leasemq.protocol.model import Acceptance
 from leasemq.testing.conformance import builders
 from tests.backends.sqlite.conftest import Open, Peek
@@ -193,3 +194,25 @@ async def test_closing_finishes_what_was_asked_for(path: Path) -> None:
     await backend.close()
 
     assert (await call)[0].created
+
+
+@pytest.mark.promise("P-04")
+async def test_a_request_that_was_refused_is_in_no_doubt_when_the_commit_is(
+    backend: SqliteBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit, ahead = WritingConnection.commit, ["the request behind which the others gather"]
+
+    def fail(connection: WritingConnection) -> None:
+        if ahead:
+            ahead.clear()
+            commit(connection)
+            return
+        error = sqlite3.OperationalError("planted")
+        error.sqlite_errorcode = sqlite3.SQLITE_IOERR_FSYNC
+        raise error
+
+    with monkeypatch.context() as planted:
+        planted.setattr(WritingConnection, "commit", fail)
+        answers = await gathered(backend, adding, failing)
+
+    assert [type(answer) for answer in answers] == [IndeterminateWrite, CorruptRecord]

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from leasemq.backends.sqlite.connection import WritingConnection
 from leasemq.backends.sqlite.faults import is_busy, translated
-from leasemq.backends.sqlite.lane import Hear, Request, T, Work
+from leasemq.backends.sqlite.lane import Hear, Request, T, Work, carried_out
 from leasemq.backends.sqlite.settings import Settings
 from leasemq.backends.sqlite.step import Heard, Step
 from leasemq.clock import boot_ms
@@ -97,9 +97,9 @@ class GroupCommit:
         committing: bool = False,
         keep_open: bool = False,
     ) -> None:
-        """Tell every caller, and start afresh with the file."""
+        """Tell every caller that has not been told no already, and start afresh with the file."""
         for request in requests:
-            request.error = told(error, self._settings.path, committing=committing)
+            request.error = request.error or told(error, self._settings.path, committing=committing)
         self._connection.give_up(keep_open=keep_open)
 
 
@@ -131,7 +131,7 @@ def run_at_once(
         connection.begin(boot_ms() + settings.busy_timeout_ms, first=first)
         with connection.at_work:
             step = new_step(connection.raw, settings)
-            answer = work(step)
+            answer = carried_out(work, step)
             heard = step.finish()
         is_committing = True
         connection.commit()
