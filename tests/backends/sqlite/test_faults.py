@@ -6,6 +6,7 @@ import asyncio
 import os
 import sqlite3
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -228,3 +229,37 @@ async def test_a_damaged_file_is_told_and_not_read_as_empty(opened: Open, path: 
         await backend.claim("mail", 10, 1_000, builders.claimant())
     with pytest.raises(CorruptRecord, match=r"jobs\.db.*damaged"):
         await backend.get("mail", ["j1"])
+
+
+@pytest.mark.promise("P-04", "P-82")
+async def test_a_thread_that_cannot_be_started_is_told_and_started_by_the_next_call(
+    backend: SqliteBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as planted:
+        planted.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(BackendUnavailable, match="no thread can be started"):
+            await backend.enqueue("mail", [builders.new_job("a")])
+        with pytest.raises(BackendUnavailable, match="no thread can be started"):
+            await backend.counts("mail")
+
+    async with asyncio.timeout(10):
+        assert (await backend.enqueue("mail", [builders.new_job("a")]))[0].created
+        assert (await backend.counts("mail")).accepted == 1
+
+
+@pytest.mark.promise("P-93")
+async def test_calls_that_prepare_at_once_take_nothing_away_from_one_another(path: Path) -> None:
+    backend = SqliteBackend(os.path.relpath(path), sync="normal")
+
+    async def prepared(name: str) -> None:
+        await backend.prepare()
+        for number in range(20):
+            await backend.enqueue("mail", [builders.new_job(f"{name}{number}")])
+
+    await asyncio.gather(*(prepared(name) for name in "abcd"))
+
+    assert (await backend.counts("mail")).accepted == 80
+    await backend.close()

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from leasemq.backends.sqlite import SqliteBackend
+from leasemq.backends.sqlite.accepting import enqueue
 from leasemq.backends.sqlite.listening import SqliteListener
 from leasemq.backends.sqlite.settling import settle
 from leasemq.backends.sqlite.step import Step
+from leasemq.backends.sqlite.watching import Watch
 from leasemq.clock import boot_ms
 from leasemq.protocol.model import Ref, Wake
 from leasemq.testing.conformance import builders
@@ -39,6 +42,16 @@ async def hears_nothing(listener: SqliteListener, wait_ms: int = 60) -> bool:
 async def other(opened: Open) -> SqliteBackend:
     """Another process on the same file."""
     return await opened()
+
+
+def damaged(step: Step) -> None:
+    """Accept a job whose events cannot be read, in one step."""
+    enqueue(step, "mail", [builders.new_job("unheard")])
+    step.finish()
+    step.connection.execute(
+        "UPDATE leasemq_event SET entries = x'ff00' WHERE last_number = "
+        "(SELECT max(last_number) FROM leasemq_event)"
+    )
 
 
 @pytest.mark.promise("P-83", "P-93")
@@ -231,3 +244,36 @@ async def test_inline_listeners_hear_at_once_and_have_no_thread(path: Path) -> N
         assert backend._lanes()._watch is None
 
     await backend.close()
+
+
+@pytest.mark.promise("P-83", "P-99")
+async def test_an_unreadable_row_of_events_ends_no_wake_up(
+    backend: SqliteBackend, other: SqliteBackend
+) -> None:
+    await other.enqueue("mail", [builders.new_job("before")])
+    async with backend.listen(["mail", "bulk"]) as listener:
+        await other._write(damaged)
+        await heard(listener, lambda wake: "mail" in wake.queues)
+        await other.enqueue("bulk", [builders.new_job("after")])
+        await heard(listener, lambda wake: "bulk" in wake.queues)
+        await other.enqueue("mail", [builders.new_job("after")])
+        await heard(listener, lambda wake: "mail" in wake.queues)
+
+
+@pytest.mark.promise("P-83", "P-99")
+async def test_a_fault_of_the_watch_is_no_end_of_it(
+    backend: SqliteBackend, other: SqliteBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with backend.listen(["mail"]) as listener:
+        failed = threading.Event()
+
+        def fail(watch: Watch, step: Step, queue: str) -> None:
+            failed.set()
+            raise TypeError("planted")
+
+        with monkeypatch.context() as planted:
+            planted.setattr(Watch, "_heard", fail)
+            await other.enqueue("mail", [builders.new_job("a")])
+            assert await asyncio.to_thread(failed.wait, 10)
+
+        await heard(listener, lambda wake: wake.queues)

@@ -72,8 +72,9 @@ class Lanes:
         with self._guard:
             is_wanted = bool(self._audience.listeners) and self._inline is None and not self.is_closed
             if is_wanted and self._watch is None:
-                self._watch = Watch(self._settings, self._audience)
-                self._watch.start()
+                watch = Watch(self._settings, self._audience)
+                watch.start()
+                self._watch = watch
             elif not is_wanted and self._watch is not None:
                 self._watch.stop()
                 self._watch = None

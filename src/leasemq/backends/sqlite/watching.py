@@ -17,13 +17,14 @@ from dataclasses import replace
 from leasemq.backends.sqlite.connection import opened
 from leasemq.backends.sqlite.forking import AtWork
 from leasemq.backends.sqlite.insight import unpacked
+from leasemq.backends.sqlite.lane import started
 from leasemq.backends.sqlite.listening import Audience, Seen
 from leasemq.backends.sqlite.rows import JobRow, jobs_by_id
 from leasemq.backends.sqlite.settings import Settings
 from leasemq.backends.sqlite.statements import Row, statement
 from leasemq.backends.sqlite.step import Heard, Life, Step
 from leasemq.backends.sqlite.writer import new_step
-from leasemq.errors import LeaseMQError
+from leasemq.errors import CorruptRecord
 from leasemq.protocol.insight import EventKind
 from leasemq.protocol.model import TERMINAL, Ref, State
 
@@ -45,11 +46,12 @@ class Watch:
         self._at_work = AtWork()
         self._stop = threading.Event()
         self._seen: dict[str, Seen] = {}
+        self._has_missed = False  # since then, what was missed is found by looking at the jobs
         self._thread = threading.Thread(target=self._watch, name="leasemq-sqlite-watch", daemon=True)
 
     def start(self) -> None:
-        """Begin to look."""
-        self._thread.start()
+        """Begin to look. Raises: BackendUnavailable."""
+        started(self._thread, self._settings.path)
 
     def stop(self) -> None:
         """Look no more; the thread ends by itself."""
@@ -60,8 +62,9 @@ class Watch:
             try:
                 with closing(self._opened()) as connection:
                     self._look_on(connection)
-            except (sqlite3.Error, LeaseMQError):
-                self._seen.clear()  # whatever was missed is found by looking at the jobs
+            except Exception:  # whatever it is, nobody else would ever look again
+                self._seen.clear()
+                self._has_missed = True
                 self._stop.wait(_AFTER_FAULT_SECONDS)
 
     def _opened(self) -> sqlite3.Connection:
@@ -103,16 +106,26 @@ class Watch:
             self._seen[queue] = Seen(0, 0)
             return None
         key, is_ready, resumes, event_number = row
-        seen = self._seen.get(queue) or self._told_at_first(queue)
+        seen = self._seen.get(queue) or (None if self._has_missed else self._told_at_first(queue))
         self._seen[queue] = Seen(event_number, resumes)
-        rows = [] if seen is None else _EVENTS.rows(step.connection, key, seen.event_number, _ROWS_PER_LOOK)
-        has_gap = seen is not None and event_number > seen.event_number and _has_gap(rows, seen.event_number)
-        if seen is None or has_gap:
+        told = None if seen is None else self._told_by_events(step, queue, key, event_number, seen)
+        if seen is None or told is None:
             marked = _WATCH_CANCELS.rows(step.connection, key)
             cancels = {Ref(queue=queue, id=id_, generation=life) for id_, life in marked}
             return _told(queue, is_ready > 0, cancels, _ended(step, queue, self._interest(queue)))
-        told = self._read(queue, [(first, entries) for first, _, entries in rows])
         return replace(told, woken=told.woken or resumes != seen.resumes)
+
+    def _told_by_events(
+        self, step: Step, queue: str, key: int, event_number: int, seen: Seen
+    ) -> Heard | None:
+        """Answer what the events after `seen` say, unless some are missing or cannot be read."""
+        rows = _EVENTS.rows(step.connection, key, seen.event_number, _ROWS_PER_LOOK)
+        if event_number > seen.event_number and _has_gap(rows, seen.event_number):
+            return None
+        try:
+            return self._read(queue, [(first, entries) for first, _, entries in rows])
+        except CorruptRecord:
+            return None
 
     def _told_at_first(self, queue: str) -> Seen | None:
         """Answer how far the queue was when the first of those who listen to it began to."""
