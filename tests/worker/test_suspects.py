@@ -147,7 +147,10 @@ def test_suspects_do_not_stop_the_other_processes(theatre: Theatre) -> None:
 
 
 @pytest.mark.promise("P-24")
-def test_a_suspect_is_alone_in_its_process_whichever_of_its_workers_has_it(theatre: Theatre) -> None:
+@pytest.mark.parametrize("beside_it", [0, 20])
+def test_a_suspect_is_alone_in_its_process_whichever_of_its_workers_has_it(
+    theatre: Theatre, beside_it: int
+) -> None:
     async def play(stage: Stage) -> None:
         running: dict[str, int] = {}
         beside: list[dict[str, int]] = []
@@ -166,14 +169,14 @@ def test_a_suspect_is_alone_in_its_process_whichever_of_its_workers_has_it(theat
         running.clear()
         beside.clear()
         company = Company()
-        others = await stage.enqueue_many("work", [()] * 20)
-        elsewhere = await stage.enqueue_many("work", [()] * 20, queue="r")
+        others = await stage.enqueue_many("work", [()] * beside_it)
+        elsewhere = await stage.enqueue_many("work", [()] * 60, queue="r")
         stage.start(lease_ms=LEASE_MS, concurrency=3, company=company)
         stage.start(lease_ms=LEASE_MS, concurrency=3, company=company, queues=("r",))
         await stage.until_ended(*suspects, *others, patience_s=120)
         await stage.until_ended(*elsewhere, queue="r", patience_s=120)
         with_suspect = [names for names in beside if set(names) & set(suspects)]
         assert [len(names) for names in with_suspect] == [1, 1, 1]
-        assert max(map(len, beside)) == 6
+        assert max(map(len, beside)) == (6 if others else 3)
 
     theatre(play)
