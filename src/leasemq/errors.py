@@ -51,10 +51,7 @@ LeaseMQError
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from leasemq.job import Job
+from typing import Any
 
 
 class LeaseMQError(Exception):
@@ -104,11 +101,11 @@ class UnnamedTask(Refused):
 class IdConflict(Refused):
     """The id is known with a different payload, and strictness was asked for.
 
-    `jobs` are the handles that an `enqueue_many` would have answered: the other jobs are stored, and
-    None stands for each that is not. It is empty after an `enqueue`.
+    `jobs` are the handles (`Job`) that an `enqueue_many` would have answered: the other jobs are stored,
+    and None stands for each that is not. It is empty after an `enqueue`.
     """
 
-    def __init__(self, message: str, *, jobs: tuple[Job[Any] | None, ...] = ()) -> None:
+    def __init__(self, message: str, *, jobs: tuple[Any, ...] = ()) -> None:
         super().__init__(message)
         self.jobs = jobs
 

@@ -16,6 +16,7 @@ BODIES = (
     "UPDATE leasemq_body SET payload = CAST('text' AS TEXT) WHERE job = 2",
     "UPDATE leasemq_body SET payload = 17 WHERE job = 2",
     "UPDATE leasemq_body SET task = x'00ff' WHERE job = 2",
+    "UPDATE leasemq_body SET task = CAST(x'ff' AS TEXT) WHERE job = 2",
     "UPDATE leasemq_body SET headers = 'text' WHERE job = 2",
     "UPDATE leasemq_body SET max_stalls = 'many' WHERE job = 2",
     "UPDATE leasemq_body SET keep_dead_ms = 'for ever' WHERE job = 2",
@@ -173,11 +174,12 @@ async def test_one_claim_goes_past_as_many_unreadable_jobs_as_there_are(
 
 
 @pytest.mark.promise("P-99", "P-62")
+@pytest.mark.parametrize("job_id", ["x'ff00'", "CAST(x'ff00' AS TEXT)"])
 async def test_a_job_whose_id_is_no_text_is_ended_by_the_claim_that_meets_it(
-    backend: SqliteBackend, peek: Peek
+    backend: SqliteBackend, peek: Peek, job_id: str
 ) -> None:
     await backend.enqueue("mail", [builders.new_job("bad"), builders.new_job("good")])
-    await peek("UPDATE leasemq_job SET id = x'ff00' WHERE key = 1")
+    await peek(f"UPDATE leasemq_job SET id = {job_id} WHERE key = 1")  # noqa: S608 - our own words
 
     claimed = await backend.claim("mail", 2, 1_000, builders.claimant())
 

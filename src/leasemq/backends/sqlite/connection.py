@@ -25,12 +25,21 @@ def opened(settings: Settings, sync: Sync) -> sqlite3.Connection:
         check_same_thread=False,
         cached_statements=512,
     )
+    connection.text_factory = _text
     connection.execute(f"PRAGMA synchronous = {sync}")
     connection.execute("PRAGMA temp_store = MEMORY")
     connection.execute("PRAGMA cache_size = -16384")
     connection.execute("PRAGMA wal_autocheckpoint = 4000")
     connection.execute("PRAGMA journal_size_limit = 67108864")
     return connection
+
+
+def _text(raw: bytes) -> str | bytes:
+    """Answer a text; one that is none as its bytes, which only its own row is then unreadable for."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw
 
 
 class WritingConnection:
