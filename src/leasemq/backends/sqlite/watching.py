@@ -11,7 +11,6 @@ import sqlite3
 import threading
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import closing
 from dataclasses import replace
 
 from leasemq.backends.sqlite.connection import opened
@@ -60,8 +59,13 @@ class Watch:
     def _watch(self) -> None:
         while not self._stop.is_set():
             try:
-                with closing(self._opened()) as connection:
+                with self._at_work:
+                    connection = self._opened()
+                try:
                     self._look_on(connection)
+                finally:
+                    with self._at_work:
+                        connection.close()
             except Exception:  # whatever it is, nobody else would ever look again
                 self._seen.clear()
                 self._has_missed = True
