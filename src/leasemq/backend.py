@@ -230,7 +230,10 @@ class Control(Protocol):
         """Delete up to `limit` jobs that ended in `states` at least `older_than_ms` ago; answers how many."""
 
     async def obliterate(self, queue: str, *, force: bool) -> int | None:
-        """Delete every job of the queue. None: refused, jobs are active and `force` was not given."""
+        """Delete every job of the queue; answers how many. Repeatable, and cut short it is partly done.
+
+        None: refused, jobs are active and `force` was not given. What is accepted meanwhile stays.
+        """
 
 
 class Insight(Protocol):

@@ -35,10 +35,8 @@ _ATTEMPT_KEEP = statement("attempt_keep")
 _ATTEMPT_TRIM = statement("attempt_trim")
 _DRAIN = statement("drain")
 _PURGE = statement("purge")
-_OBLITERATE = statement("obliterate")
 
 _REPLAYABLE = frozenset({State.FAILED, State.EXPIRED, State.CANCELLED})
-_CHUNK = 1_000  # jobs deleted at a time inside one step
 
 _Change = Callable[[Step, Book, JobRow], Changed]
 
@@ -225,20 +223,6 @@ def purge(step: Step, queue: str, states: frozenset[State], older_than_ms: int, 
     rows = [JobRow._make(row[1:]) for row in found[: max(limit, 0)]]
     drop(step, book, rows)
     return len(rows)
-
-
-def obliterate(step: Step, queue: str, *, force: bool) -> int | None:
-    """See `Control.obliterate`."""
-    book = step.book(queue)
-    if book is None:
-        return 0
-    if book.counts[State.ACTIVE] and not force:
-        return None
-    dropped = 0
-    while found := _drop_found(step, queue, _OBLITERATE, _CHUNK):
-        dropped += found
-        step.spill(book)
-    return dropped
 
 
 def _drop_found(step: Step, queue: str, selection: Statement, limit: int) -> int:
