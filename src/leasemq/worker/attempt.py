@@ -27,6 +27,7 @@ class Attempt:
         "lease",
         "loop",
         "lost",
+        "on_stop",
         "retry",
         "routine",
         "serial",
@@ -51,6 +52,7 @@ class Attempt:
         self.retry: Retry | None = routine.retry
         self.timeout_ms = routine.timeout_ms
         self.task: asyncio.Task[object] | None = None
+        self.on_stop: Callable[[], None] | None = None  # set by an executor that stops a function its own way
         self.started = False  # its function may have been entered
         self.is_over = False  # its slot was given back
         self.lost = False  # nothing may be reported for it

@@ -34,7 +34,7 @@ from leasemq.worker.attempt import Attempt
 from leasemq.worker.dice import Dice
 from leasemq.worker.execute import execute
 from leasemq.worker.keeper import Keeper
-from leasemq.worker.routine import Routine
+from leasemq.worker.routine import Executor, Routine
 from leasemq.worker.settings import WorkerSettings
 from leasemq.worker.settler import Ending, Lane
 from leasemq.worker.threads import Threads
@@ -279,7 +279,7 @@ class Attempts:
             self._tell_stuck(attempt.lease)
             del self._running[attempt.serial]
             attempt.is_over = True
-            if not attempt.routine.is_async and attempt.task is not None:
+            if attempt.routine.runs_in is not Executor.LOOP and attempt.task is not None:
                 attempt.task.cancel()  # nobody waits for its thread any more
             self._conclude(attempt, Interrupted())
 
@@ -352,7 +352,9 @@ def _overrides(lease: Lease) -> Overrides:
 
 def _stop(attempt: Attempt) -> None:
     """Cancel a function in the loop. One in a thread sees a flag, and so does one not yet entered."""
-    if attempt.routine.is_async and attempt.started and attempt.task is not None:
+    if attempt.on_stop is not None:
+        attempt.on_stop()
+    elif attempt.routine.runs_in is Executor.LOOP and attempt.started and attempt.task is not None:
         attempt.task.cancel()
 
 

@@ -8,6 +8,7 @@ task is cancelled; one without a flag is of the function's own making, and count
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
@@ -29,6 +30,7 @@ from leasemq.protocol.overrides import decode_overrides
 from leasemq.protocol.retry import should_retry
 from leasemq.protocol.times import seconds_to_ms
 from leasemq.worker.attempt import Attempt
+from leasemq.worker.routine import Executor
 from leasemq.worker.threads import Done, Threads
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
@@ -78,20 +80,35 @@ def _arguments(attempt: Attempt) -> Arguments | Happened:
 
 
 async def _run(attempt: Attempt, arguments: Arguments, threads: Threads) -> Done:
-    routine = attempt.routine
+    routine, is_in_loop = attempt.routine, attempt.routine.runs_in is Executor.LOOP
+    context = attempt.context()
     positional, named = arguments
     if routine.takes_context:
-        positional = (attempt.context(), *positional)
-    if not routine.is_async:
-        return await _run_in_thread(attempt, partial(routine.call, *positional, **named), threads)
-    if attempt.timeout_ms is None:
-        return Done(await routine.call(*positional, **named), None)
+        positional = (context, *positional)
+    call = partial(routine.call, *positional, **named)
+    run = partial(_run_in_loop, call) if is_in_loop else partial(_run_in_thread, attempt, call, threads)
+    if routine.around is not None:
+        run = partial(_run_in_loop, partial(routine.around, context, partial(_value_of, run)))
+    if attempt.timeout_ms is None or not is_in_loop:
+        return await run()
     limit = asyncio.timeout(attempt.timeout_ms / 1_000)
     try:
         async with limit:
-            return Done(await routine.call(*positional, **named), None)
+            return await run()
     finally:
         attempt.timed_out = limit.expired()
+
+
+async def _run_in_loop(call: Callable[[], Awaitable[Any]]) -> Done:
+    return Done(await call(), None)
+
+
+async def _value_of(run: Callable[[], Awaitable[Done]]) -> Any:
+    """Answer the value, or raise the error: what middleware sees of a function."""
+    done = await run()
+    if done.error is not None:
+        raise done.error
+    return done.value
 
 
 async def _run_in_thread(attempt: Attempt, call: partial[Any], threads: Threads) -> Done:

@@ -21,6 +21,7 @@ from leasemq.clock import Clock, boot_ms
 from leasemq.events import Draining, Herald, Observer, WorkerStarted, WorkerStopped
 from leasemq.worker.company import THIS_PROCESS, Company, Entry
 from leasemq.worker.crew import Crew
+from leasemq.worker.hooks import NO_HOOKS, Hooks
 from leasemq.worker.keeper import Drive, in_thread
 from leasemq.worker.registry import retire
 from leasemq.worker.routine import Routine, by_name
@@ -42,9 +43,10 @@ class Worker:
         keeper: Who drives the renewals: a thread, or a task for loops in virtual time.
         clock: Never steps and counts suspension.
         company: The workers of this process; a test that imitates several processes makes one for each.
+        hooks: Awaited before the first claim, and after the last settlement.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  the last ones are for tests and for what an app adds
         self,
         backend: Backend,
         routines: Mapping[str, Routine],
@@ -55,6 +57,7 @@ class Worker:
         keeper: Drive = in_thread,
         clock: Clock = boot_ms,
         company: Company = THIS_PROCESS,
+        hooks: Hooks = NO_HOOKS,
     ) -> None:
         self.settings = settings or WorkerSettings()
         self._backend = backend
@@ -64,6 +67,7 @@ class Worker:
         self._drive = keeper
         self._clock = clock
         self._company = company
+        self._hooks = hooks
         self._stopping = asyncio.Event()
         self._hurry = asyncio.Event()
         self._on_hurry: Callable[[], None] = lambda: None
@@ -83,6 +87,15 @@ class Worker:
 
         Cancelling it releases what runs, within a second.
         """
+        for hook in self._hooks.start:
+            await hook()
+        try:
+            return await self._work()
+        finally:
+            for hook in reversed(self._hooks.stop):
+                await hook()
+
+    async def _work(self) -> int:
         crew = Crew(
             self._backend,
             self._routines,

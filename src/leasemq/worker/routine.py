@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
+from leasemq.context import Ctx
 from leasemq.errors import InvalidSetting
 from leasemq.protocol.envelope import DEFAULT_LIMIT_BYTES
 from leasemq.protocol.retry import Retry
 from leasemq.protocol.signature import Signature
+
+Around = Callable[[Ctx, Callable[[], Awaitable[Any]]], Awaitable[Any]]
+"""What runs around one attempt, in the worker's loop: it awaits the inner call and answers its value."""
+
+
+class Executor(StrEnum):
+    """Where a function runs."""
+
+    LOOP = "loop"
+    THREAD = "thread"
+    PROCESS = "process"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +39,14 @@ class Routine:
     lease_ms: int | None = None  # None: the worker's
     result_limit_bytes: int = DEFAULT_LIMIT_BYTES
     aliases: tuple[str, ...] = ()
+    executor: Executor | None = None  # None: the loop for an async function, else a thread
+    memory_limit_bytes: int | None = None  # of a child process
+    around: Around | None = None
+
+    @property
+    def runs_in(self) -> Executor:
+        """Where its function runs."""
+        return self.executor or (Executor.LOOP if self.is_async else Executor.THREAD)
 
 
 def by_name(routines: Mapping[str, Routine]) -> dict[str, Routine]:
