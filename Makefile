@@ -4,7 +4,7 @@
 export PYTHON
 INSTALLED := .venv/.installed
 
-.PHONY: help test check demo mutants fuzz promises format clean
+.PHONY: help test check demo mutants fuzz stress long promises format clean
 
 help:
 	@echo "make demo      jobs on a durable queue while workers are killed and frozen; ends with 'lost 0'"
@@ -12,6 +12,8 @@ help:
 	@echo "make test      everything: all tests, all planted faults, the totals of the promise table"
 	@echo "make mutants   the planted faults; ONLY=name for some of them"
 	@echo "make fuzz      the random tests with new random examples, and more of them"
+	@echo "make stress    ARGS='tests/worker/test_outages.py': these tests, 20 times, while every core is busy"
+	@echo "make long      the shows at their full size, which take minutes"
 	@echo "make promises  the table promise x backend of the last make test"
 	@echo "make format    let ruff format and sort the source"
 	@echo "make clean     remove what was built, .venv too"
@@ -34,6 +36,12 @@ mutants: $(INSTALLED)
 fuzz: $(INSTALLED)
 	LEASEMQ_FRESH=1 LEASEMQ_TWINS=$${LEASEMQ_TWINS:-5000} .venv/bin/python -m pytest -q -n 2 \
 		tests/protocol tests/conformance/test_twins.py
+
+stress: $(INSTALLED)
+	scripts/stress $(ARGS)
+
+long: $(INSTALLED)
+	.venv/bin/python -m pytest -q --long $(ARGS)
 
 promises: $(INSTALLED)
 	.venv/bin/python scripts/promises.py $(ARGS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Annotated, Any
 
@@ -29,8 +30,8 @@ from leasemq.errors import (
     WouldDeadlock,
 )
 from leasemq.protocol.decide import Reason, Silent
-from leasemq.protocol.insight import CancelAnswer
-from leasemq.protocol.model import Ref
+from leasemq.protocol.insight import CancelAnswer, JobRecord
+from leasemq.protocol.model import Ref, Settled
 from leasemq.task import Task
 from leasemq.testing.manual_clock import ManualClock
 from tests.app.holder import Holder
@@ -117,6 +118,29 @@ async def test_a_job_that_was_not_started_in_time_is_expired(task_on_clock: Any)
         with pytest.raises(JobExpired):
             await job.result()
         assert await job.state() is State.EXPIRED
+
+
+@pytest.mark.promise("P-60", "B57")
+async def test_a_look_at_a_job_that_still_runs_does_not_end_the_wait_for_it(
+    app: App, task: Task[[int], Any], holder: Holder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with app:
+        backend = (await app._connections.here()).backend
+        job = await task.enqueue(1)
+        (lease,) = await holder.claim()
+        looked: list[State] = []
+
+        async def get(queue: str, ids: Sequence[str]) -> Sequence[JobRecord | None]:
+            records = await type(backend).get(backend, queue, ids)
+            looked.extend(record.state for record in records if record is not None)
+            return records
+
+        monkeypatch.setattr(backend, "get", get)
+        waiting = asyncio.ensure_future(job.result(timeout=10))
+        await until(lambda: State.ACTIVE in looked)
+        assert await holder.returns(lease, task, "done") is Settled.APPLIED
+        assert await waiting == "done"
+        assert looked.count(State.COMPLETED) > 0
 
 
 @pytest.mark.promise("P-60", "B57")

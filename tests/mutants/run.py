@@ -187,6 +187,9 @@ def main(
         print(_line(finding), flush=True)
     _write(project.root / "build" / "mutants.json", findings, is_all=not options.only)
     fates = [finding.fate for finding in findings]
+    for finding in findings:  # once more, where the end of a long log shows them
+        if finding.fate is not Fate.KILLED:
+            print(_line(finding))
     print("mutants: " + ", ".join(f"{fates.count(fate)} {fate}" for fate in Fate))
     return 0 if all(fate is Fate.KILLED for fate in fates) else 1
 
