@@ -41,7 +41,7 @@ stress: $(INSTALLED)
 	scripts/stress $(ARGS)
 
 long: $(INSTALLED)
-	.venv/bin/python -m pytest -q --long $(ARGS)
+	LEASEMQ_LONG=1 .venv/bin/python -m pytest -q -s -m long $(ARGS)
 
 promises: $(INSTALLED)
 	.venv/bin/python scripts/promises.py $(ARGS)

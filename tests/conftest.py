@@ -23,12 +23,13 @@ ROWS_OF_CHECKS = re.compile(r"[EA]-\d+|B\d+")  # checks of the two systems compa
 # examples are drawn each time, so that a run says something about the change and not about the dice;
 # `make fuzz` draws new ones.
 FRESH = os.environ.get("LEASEMQ_FRESH") == "1"
+LONG = os.environ.get("LEASEMQ_LONG") == "1"  # `make long`: the shows at full size
 hypothesis.settings.register_profile("project", deadline=None, print_blob=True, derandomize=not FRESH)
 hypothesis.settings.load_profile("project")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Refuse a mistyped promise: its test would silently count for nothing."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Refuse a mistyped promise: its test would silently count for nothing. Leave the long ones out."""
     unknown = {
         f"{item.nodeid}: {name}"
         for item in items
@@ -40,6 +41,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         raise pytest.UsageError(
             "promises that tests/promises.toml does not list:\n" + "\n".join(sorted(unknown))
         )
+    left_out = [] if LONG else [item for item in items if item.get_closest_marker("long")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.fixture(scope="session", autouse=True)
