@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from contextvars import ContextVar
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
@@ -16,6 +17,20 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 running_job: ContextVar[Ref | None] = ContextVar("leasemq_running_job", default=None)
 """The job whose function runs here; None outside of one. Set in the function's task and its thread."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningAttempt:
+    """What a line in the log says about the attempt that it was written in."""
+
+    ref: Ref
+    task: str
+    attempt: int
+    fence: int
+
+
+running_attempt: ContextVar[RunningAttempt | None] = ContextVar("leasemq_running_attempt", default=None)
+"""The same as `running_job`, told in full; for logs."""
 
 
 class Desk(Protocol):

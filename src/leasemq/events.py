@@ -98,6 +98,7 @@ class JobUnknown:
     ref: Ref
     task: str
     attempt: int
+    fence: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +115,8 @@ class SettlementRefused:
 
     ref: Ref
     task: str
+    attempt: int
+    fence: int
     outcome: Outcome
     error: str
 
@@ -125,6 +128,7 @@ class HandlerStuck:
     ref: Ref
     task: str
     attempt: int
+    fence: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

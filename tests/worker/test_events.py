@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import fields
+from typing import get_args
 
 import pytest
 
@@ -35,6 +37,14 @@ def test_an_event_is_one_printable_line_whatever_the_ids() -> None:
     assert line.isprintable()
     assert line.startswith("JobStarted ref=q/a")
     assert "fence=7" in line
+
+
+@pytest.mark.promise("A-43")
+def test_every_event_about_a_job_says_which_attempt_of_it() -> None:
+    about_jobs = [event for event in get_args(Event) if "ref" in event.__slots__]
+    assert len(about_jobs) >= 7
+    for event in about_jobs:
+        assert {"ref", "task", "attempt", "fence"} <= {field.name for field in fields(event)}, event
 
 
 def test_only_what_matters_is_loud() -> None:

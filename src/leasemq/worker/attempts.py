@@ -200,7 +200,9 @@ class Attempts:
         cancel_requested: bool = False,
     ) -> None:
         if isinstance(happened, Unfit):
-            self._herald.tell(JobUnknown(ref=lease.ref, task=lease.task, attempt=lease.attempts))
+            self._herald.tell(
+                JobUnknown(ref=lease.ref, task=lease.task, attempt=lease.attempts, fence=lease.fence.number)
+            )
         settlement = decide(
             lease,
             happened,
@@ -219,7 +221,12 @@ class Attempts:
         if ending.refusal is not None:
             self._herald.tell(
                 SettlementRefused(
-                    ref=lease.ref, task=lease.task, outcome=settlement.outcome, error=ending.refusal
+                    ref=lease.ref,
+                    task=lease.task,
+                    attempt=lease.attempts,
+                    fence=lease.fence.number,
+                    outcome=settlement.outcome,
+                    error=ending.refusal,
                 )
             )
         elif ending.answer in (Settled.LOST, Settled.GONE):
@@ -318,7 +325,9 @@ class Attempts:
             self._loop.call_soon(_stop, attempt)
 
     def _tell_stuck(self, lease: Lease) -> None:
-        self._herald.tell(HandlerStuck(ref=lease.ref, task=lease.task, attempt=lease.attempts))
+        self._herald.tell(
+            HandlerStuck(ref=lease.ref, task=lease.task, attempt=lease.attempts, fence=lease.fence.number)
+        )
 
     def _tell_lost(self, lease: Lease, write: str, answer: Settled) -> None:
         self._herald.tell(

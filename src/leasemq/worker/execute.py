@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
-from leasemq.context import running_job
+from leasemq.context import RunningAttempt, running_attempt, running_job
 from leasemq.errors import (
     ArgumentMismatch,
     CorruptRecord,
@@ -44,7 +44,11 @@ async def execute(attempt: Attempt, threads: Threads) -> Happened | None:
     arguments = _arguments(attempt)
     if not isinstance(arguments, tuple):
         return arguments
-    running_job.set(attempt.lease.ref)
+    lease = attempt.lease
+    running_job.set(lease.ref)
+    running_attempt.set(
+        RunningAttempt(ref=lease.ref, task=lease.task, attempt=lease.attempts, fence=lease.fence.number)
+    )
     try:
         done = await _run(attempt, arguments, threads)
     except asyncio.CancelledError as error:
