@@ -1,7 +1,6 @@
-"""What the runtime says about itself, as frozen values, and how it is logged when nobody else listens.
+"""What the runtime says about itself, as frozen values.
 
-No event carries arguments or results. The library logs to the logger `leasemq` and leaves the root
-logger alone; whoever gives an observer gets the values instead of the lines.
+No event carries arguments or results. Whoever gives an observer gets the values; else `logs.py` writes them.
 """
 
 from __future__ import annotations
@@ -146,6 +145,24 @@ class BackendBack:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessStarted:
+    """The supervisor started a worker process."""
+
+    worker: str
+    pid: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessEnded:
+    """A worker process ended; negative: by that signal. None: it is not started again."""
+
+    worker: str
+    pid: int
+    exit_code: int
+    restart_in_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SweepFailed:
     """One kind of maintenance met an error; the others went on."""
 
@@ -168,33 +185,11 @@ Event = (
     | HandlerStuck
     | BackendLost
     | BackendBack
+    | ProcessStarted
+    | ProcessEnded
     | SweepFailed
 )
 Observer = Callable[[Event], None]
-
-_LEVELS: dict[type, int] = {
-    WorkerStarted: logging.INFO,
-    Draining: logging.INFO,
-    WorkerStopped: logging.INFO,
-    JobStarted: logging.DEBUG,
-    StraysReleased: logging.INFO,
-    BackendBack: logging.INFO,
-    BackendLost: logging.ERROR,
-    SettlementRefused: logging.ERROR,
-}
-_ENDINGS: dict[Outcome, int] = {
-    Outcome.COMPLETED: logging.DEBUG,
-    Outcome.FAILED: logging.ERROR,
-    Outcome.RETRIED: logging.WARNING,
-    Outcome.STALLED: logging.WARNING,
-}
-
-
-def level_of(event: Event) -> int:
-    """Answer the level at which an event is logged."""
-    if isinstance(event, JobEnded):
-        return _ENDINGS.get(event.outcome, logging.INFO)
-    return _LEVELS.get(type(event), logging.WARNING)
 
 
 def line_of(event: Event) -> str:
@@ -204,37 +199,19 @@ def line_of(event: Event) -> str:
     return f"{type(event).__name__} {told}"
 
 
-def log_event(event: Event) -> None:
-    """Log an event: the observer of whoever gives none."""
-    logger.log(level_of(event), "%s", _Line(event))
-
-
 class Herald:
     """Tells one observer what happens. An observer's own error is logged and stops nothing."""
 
-    def __init__(self, observer: Observer | None) -> None:
-        self._observer = observer or log_event
-        # Constructing a value per job that nobody will see costs more than claiming it.
-        self.tells_each_job = observer is not None or logger.isEnabledFor(logging.DEBUG)
+    def __init__(self, observer: Observer, *, tells_each_job: bool = True) -> None:
+        self._observer = observer
+        self.tells_each_job = tells_each_job
 
     def tell(self, event: Event) -> None:
         """Tell the observer, now, in this thread."""
         try:
             self._observer(event)
         except Exception:  # the observer is code of the user's, and must not end the worker
-            logger.exception("the observer of %s raised", type(event).__name__)
-
-
-class _Line:
-    """A line that is only spelled if some handler writes it."""
-
-    __slots__ = ("_event",)
-
-    def __init__(self, event: Event) -> None:
-        self._event = event
-
-    def __str__(self) -> str:
-        return line_of(self._event)
+            logger.exception("the observer of %s raised", line_of(event), extra={"leasemq_event": event})
 
 
 def _spelled(value: object) -> str:

@@ -16,10 +16,9 @@ from leasemq.events import (
     JobStarted,
     LeaseWasLost,
     WorkerStarted,
-    level_of,
     line_of,
-    log_event,
 )
+from leasemq.logs import herald_for, level_of, log_event
 from leasemq.protocol.model import Outcome, Ref
 
 REF = Ref(queue="q", id="a\nb\x1b[31m", generation=2)
@@ -57,13 +56,13 @@ def test_only_what_matters_is_loud() -> None:
 
 def test_without_an_observer_events_go_to_the_librarys_own_logger(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "leasemq"):
-        assert not Herald(None).tells_each_job
+        assert not herald_for(None).tells_each_job
         log_event(STARTED)
-        Herald(None).tell(ended(Outcome.FAILED))
+        herald_for(None).tell(ended(Outcome.FAILED))
     assert [(record.name, record.levelname) for record in caplog.records] == [("leasemq", "ERROR")]
     assert "outcome=failed" in caplog.text
     with caplog.at_level(logging.DEBUG, "leasemq"):
-        assert Herald(None).tells_each_job
+        assert herald_for(None).tells_each_job
 
 
 def test_an_observer_that_raises_is_logged_and_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:

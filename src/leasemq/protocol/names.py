@@ -19,6 +19,7 @@ _UNWRAPPINGS = 4  # a URL inside a query parameter may have been percent-encoded
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")  # C0, DEL, C1
 _NESTED_URL = re.compile(r"(?<==)(?=[A-Za-z][A-Za-z0-9+.\-]*://)")
+_URL_IN_TEXT = re.compile(r"(?<![A-Za-z0-9+.\-])[A-Za-z][A-Za-z0-9+.\-]*://\S+")
 _ENCODED_URL = re.compile(r"%(?:25)*3a(?:%(?:25)*2f){2}", re.IGNORECASE)
 _SECRET_PARAMETER = re.compile(
     r"((?:^|[?&;\s])[\w.\-]*(?:password|passwd|passphrase|pwd|secret|token|api_?key)[\w.\-]*=)[^&#;]*",
@@ -78,12 +79,21 @@ def mask_url(url: str) -> str:
     Everything up to the last `@` counts as credentials, so that a password with an unescaped `/`, `?`
     or `@` is hidden whole, even where that hides the host as well. URLs in parameters are masked too.
     """
+    return shown(_masked(url))
+
+
+def mask_urls(text: str) -> str:
+    """Answer the text with the passwords of all URLs in it masked: for a driver's error, or a traceback."""
+    return _URL_IN_TEXT.sub(lambda found: _masked(found[0]), text) if "://" in text else text
+
+
+def _masked(url: str) -> str:
     text = url
     for _ in range(_UNWRAPPINGS):
         if not _ENCODED_URL.search(text):
             break
         text = unquote(text)
-    return shown("".join(_without_password(part) for part in _NESTED_URL.split(text)))
+    return "".join(_without_password(part) for part in _NESTED_URL.split(text))
 
 
 def _checked(name: object, kind: str, refusal: type[InvalidName]) -> str:

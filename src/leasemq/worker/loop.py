@@ -18,7 +18,8 @@ from collections.abc import Callable, Mapping
 
 from leasemq.backend import Backend
 from leasemq.clock import Clock, boot_ms
-from leasemq.events import Draining, Herald, Observer, WorkerStarted, WorkerStopped
+from leasemq.events import Draining, Observer, WorkerStarted, WorkerStopped
+from leasemq.logs import herald_for, this_worker
 from leasemq.worker.company import THIS_PROCESS, Company, Entry
 from leasemq.worker.crew import Crew
 from leasemq.worker.hooks import NO_HOOKS, Hooks
@@ -100,12 +101,13 @@ class Worker:
             self._backend,
             self._routines,
             self.settings,
-            Herald(self._observer),
+            herald_for(self._observer),
             self._clock,
             self._random,
             self._company,
             self._stopping,
         )
+        told = this_worker.set((self.settings.name, crew.incarnation))
         crew.herald.tell(
             WorkerStarted(
                 worker=self.settings.name,
@@ -145,6 +147,7 @@ class Worker:
             crew.herald.tell(
                 WorkerStopped(worker=self.settings.name, exit_code=code, unsettled=crew.attempts.held)
             )
+            this_worker.reset(told)
         return code
 
     async def _claim_until_stopped(self, crew: Crew) -> None:
