@@ -6,6 +6,7 @@ No event carries arguments or results. Whoever gives an observer gets the values
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -131,6 +132,54 @@ class HandlerStuck:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HandlerAbandoned:
+    """A function ran on after its time-out: its job is given up, and its slot is taken until it ends."""
+
+    ref: Ref
+    task: str
+    attempt: int
+    fence: int
+    stuck: int  # slots of this worker that are taken so
+    slots: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandlerReturned:
+    """A function whose job had been given up has ended: its slot is free, and what it came to is dropped."""
+
+    ref: Ref
+    task: str
+    attempt: int
+    fence: int
+    after_ms: int  # since its job was given up
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopStalled:
+    """A function keeps the event loop from turning, or every thread from running. Told once per block."""
+
+    ref: Ref
+    task: str
+    attempt: int
+    fence: int
+    blocked_ms: int  # so far, at least
+    where: str | None  # the line that it is at; None: it had moved on
+    holds_gil: bool = False  # nothing else could run in the process, heartbeats neither
+    others: int = 0  # functions that ran too, any of which may have held the GIL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopTurned:
+    """The event loop turns again after a block that was told."""
+
+    ref: Ref
+    task: str
+    attempt: int
+    fence: int
+    blocked_ms: int  # in all, at least
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BackendLost:
     """The backend cannot be reached; it is tried again with back-off, for ever."""
 
@@ -183,6 +232,10 @@ Event = (
     | StraysReleased
     | SettlementRefused
     | HandlerStuck
+    | HandlerAbandoned
+    | HandlerReturned
+    | LoopStalled
+    | LoopTurned
     | BackendLost
     | BackendBack
     | ProcessStarted
@@ -200,16 +253,21 @@ def line_of(event: Event) -> str:
 
 
 class Herald:
-    """Tells one observer what happens. An observer's own error is logged and stops nothing."""
+    """Tells one observer what happens, one thing at a time. Its own error is logged and stops nothing.
+
+    While the loop is stuck, another thread tells; all else is told in the loop's.
+    """
 
     def __init__(self, observer: Observer, *, tells_each_job: bool = True) -> None:
         self._observer = observer
         self.tells_each_job = tells_each_job
+        self._lock = threading.RLock()  # an observer may tell of itself
 
     def tell(self, event: Event) -> None:
         """Tell the observer, now, in this thread."""
         try:
-            self._observer(event)
+            with self._lock:
+                self._observer(event)
         except Exception:  # the observer is code of the user's, and must not end the worker
             logger.exception("the observer of %s raised", line_of(event), extra={"leasemq_event": event})
 
