@@ -269,7 +269,8 @@ class Herald:
             with self._lock:
                 self._observer(event)
         except Exception:  # the observer is code of the user's, and must not end the worker
-            logger.exception("the observer of %s raised", line_of(event), extra={"leasemq_event": event})
+            told = {"leasemq_event": event}
+            logger.exception("the observer of %s raised: %s", type(event).__name__, line_of(event), extra=told)
 
 
 def _spelled(value: object) -> str:
