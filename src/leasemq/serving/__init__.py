@@ -1,1 +1,1 @@
-"""What an operator needs around a worker: probes, notices to systemd, and a supervisor of several processes."""
+"""What an operator needs around a worker: probes, notices to systemd, a supervisor of several processes."""

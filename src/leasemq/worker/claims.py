@@ -47,6 +47,7 @@ class Claims:
         self._lease_ms = lease_ms
         self._worker = worker
         self._incarnation = incarnation
+        self.has_asked = False  # ever
         self.is_in_doubt = False  # leases may have been taken that nobody here knows of
         self.is_asking = False  # that, or a request is under way
         self.has_failed = False  # since strays were last looked for
@@ -61,7 +62,7 @@ class Claims:
         )
         sent_ms = self._clock()
         while True:
-            self.is_asking = True
+            self.is_asking = self.has_asked = True
             try:
                 claimed = await self._backend.claim(queue, limit, self._lease_ms, claimant)
             except (BackendUnavailable, IndeterminateWrite) as error:

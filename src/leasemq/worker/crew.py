@@ -8,12 +8,13 @@ import random
 import socket
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from uuid import uuid4
 
 from leasemq.backend import Backend
 from leasemq.clock import Clock
 from leasemq.errors import BackendUnavailable, IndeterminateWrite, LeaseMQError
-from leasemq.events import Herald, StraysReleased, SweepFailed
+from leasemq.events import Herald, StraysReleased, SweepFailed, WorkerStarted
 from leasemq.maintenance import Chore, Sweep, Swept
 from leasemq.protocol.insight import WorkerInfo
 from leasemq.protocol.keeping import margin_ms, stop_at_ms
@@ -23,6 +24,7 @@ from leasemq.worker.claims import Answered, Claims
 from leasemq.worker.company import Company, Member
 from leasemq.worker.dice import Dice
 from leasemq.worker.ears import listen
+from leasemq.worker.health import Health, Phase
 from leasemq.worker.keeper import Keeper, Round
 from leasemq.worker.link import Link
 from leasemq.worker.outlook import Outlook
@@ -138,6 +140,17 @@ class Crew:
     def room(self) -> int:
         """How many jobs may be claimed now."""
         return 0 if self.company.is_closed_to(self.member) else self.attempts.room
+
+    def tell_started(self) -> None:
+        """Say who begins to claim."""
+        self.herald.tell(
+            WorkerStarted(
+                worker=self.settings.name,
+                incarnation=self.incarnation,
+                queues=self.queues,
+                slots=self.settings.concurrency,
+            )
+        )
 
     async def attention(self, timeout_ms: int) -> None:
         """Return when something may have changed for the claiming loop, or after the time-out."""
@@ -265,6 +278,22 @@ class Crew:
             slots=self.settings.concurrency,
             running=self.attempts.running,
         )
+
+
+def health_of(crew: Crew | None, settings: WorkerSettings, *, is_stopping: bool) -> Health:
+    """Answer how a worker is, now; before its run there is no crew. From any thread."""
+    is_claiming = crew is not None and crew.claims.has_asked
+    phase = Phase.DRAINING if is_stopping else Phase.CLAIMING if is_claiming else Phase.STARTING
+    known = Health(phase=phase, slots=settings.concurrency, lease_ms=settings.lease_ms)
+    if crew is None:
+        return known
+    return replace(
+        known,
+        running=crew.attempts.running,
+        held=crew.attempts.held,
+        is_connected=crew.link.is_up,
+        keeper_silent_ms=crew.clock() - crew.keeper.looked_ms,
+    )
 
 
 def _wake(loop: asyncio.AbstractEventLoop, attention: asyncio.Event) -> None:

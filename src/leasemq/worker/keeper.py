@@ -69,6 +69,7 @@ class Keeper:
         self._renewer: Renewer | None = None
         self._failures = 0
         self.is_stopped = False
+        self.looked_ms = clock()  # when the driver last looked; read from any thread
         self.wake: Callable[[], None] = lambda: None  # set by the driver when it starts
 
     # ---- the loop's side
@@ -126,7 +127,7 @@ class Keeper:
 
     def renew_due(self) -> int:
         """Renew what is due; answers in how many ms to look again."""
-        now_ms = self._clock()
+        now_ms = self.looked_ms = self._clock()
         with self._lock:
             due = to_renew(self._table.values(), now_ms)
             self._in_flight = frozenset(held.serial for held in due)

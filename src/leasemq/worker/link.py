@@ -26,6 +26,11 @@ class Link:
         self._hope = asyncio.Event()
         self.on_hope: Callable[[], None] = lambda: None  # told when somebody who failed got through
 
+    @property
+    def is_up(self) -> bool:
+        """Whether every loop's last request was answered. From any thread."""
+        return not self._failures
+
     def failed(self, who: str, error: BaseException) -> None:
         """Note that one loop's request did not get through."""
         if not self._failures:

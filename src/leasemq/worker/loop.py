@@ -18,10 +18,11 @@ from collections.abc import Callable, Mapping
 
 from leasemq.backend import Backend
 from leasemq.clock import Clock, boot_ms
-from leasemq.events import Draining, Observer, WorkerStarted, WorkerStopped
+from leasemq.events import Draining, Observer, WorkerStopped
 from leasemq.logs import herald_for, this_worker
 from leasemq.worker.company import THIS_PROCESS, Company, Entry
-from leasemq.worker.crew import Crew
+from leasemq.worker.crew import Crew, health_of
+from leasemq.worker.health import Health
 from leasemq.worker.hooks import NO_HOOKS, Hooks
 from leasemq.worker.keeper import Drive, in_thread
 from leasemq.worker.registry import retire
@@ -72,6 +73,11 @@ class Worker:
         self._stopping = asyncio.Event()
         self._hurry = asyncio.Event()
         self._on_hurry: Callable[[], None] = lambda: None
+        self._crew: Crew | None = None
+
+    def health(self) -> Health:
+        """Answer how it is, now. From any thread, also while the loop does not turn."""
+        return health_of(self._crew, self.settings, is_stopping=self._stopping.is_set())
 
     def stop(self) -> None:
         """First call: drain. Second: release what runs within half a second, and exit non-zero.
@@ -108,15 +114,8 @@ class Worker:
             self._stopping,
         )
         told = this_worker.set((self.settings.name, crew.incarnation))
-        crew.herald.tell(
-            WorkerStarted(
-                worker=self.settings.name,
-                incarnation=crew.incarnation,
-                queues=crew.queues,
-                slots=self.settings.concurrency,
-            )
-        )
-        self._on_hurry = crew.attempts.nudge
+        crew.tell_started()
+        self._crew, self._on_hurry = crew, crew.attempts.nudge
         self._company.join(crew.member)
         code = CRASHED
         try:

@@ -1,0 +1,83 @@
+"""What a worker process reports to the supervisor that started it, through a pipe: a line of JSON a view."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import sys
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+
+from leasemq.serving.view import View
+
+LINE_BYTES = 4_096  # a pipe takes so much whole or not at all (PIPE_BUF, pipe(7))
+HURRY = signal.SIGUSR1  # from the supervisor alone: give back at once what runs
+_PR_SET_PDEATHSIG = 1  # prctl(2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Post:
+    """The end of the pipe that a supervised process holds, and who started it."""
+
+    fd: int
+    supervisor_pid: int
+
+    def to_text(self) -> str:
+        """Answer it as the argument of a command."""
+        return f"{self.fd}:{self.supervisor_pid}"
+
+    @classmethod
+    def from_text(cls, text: str) -> Post:
+        """Answer what `to_text` wrote. Raises: ValueError."""
+        fd, pid = text.split(":")
+        return cls(fd=int(fd), supervisor_pid=int(pid))
+
+
+class Reporter:
+    """Reports views, and ends the process in order when its supervisor is gone. Owner: the telling thread."""
+
+    def __init__(self, post: Post) -> None:
+        self._post = post
+        self._is_orphaned = False
+        os.set_blocking(post.fd, False)
+        os.set_inheritable(post.fd, False)
+
+    def hear(self, view: View) -> None:
+        """Report it; a report that cannot be delivered is dropped."""
+        with suppress(OSError):
+            os.write(self._post.fd, encode_view(view))
+        if not self._is_orphaned and os.getppid() != self._post.supervisor_pid:
+            self._is_orphaned = True
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def encode_view(view: View) -> bytes:
+    """Answer the line of a report."""
+    line = json.dumps(asdict(view)).encode() + b"\n"
+    return line if len(line) <= LINE_BYTES else encode_view(View(**{**asdict(view), "facts": {}}))
+
+
+def decode_view(line: bytes) -> View | None:
+    """Answer the view of a report; None: that is none."""
+    try:
+        return View(**json.loads(line))
+    except (ValueError, TypeError):
+        return None
+
+
+def obey_supervisor(post: Post) -> None:
+    """Let this process end when its supervisor does, and take what a terminal sends for the supervisor's.
+
+    SIGINT and SIGHUP reach every process of a terminal's foreground group: the supervisor passes on what
+    they mean. To be called in the main thread, before the app is imported.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGHUP})
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    if os.getppid() != post.supervisor_pid:  # it ended before it could be watched
+        os.kill(os.getpid(), signal.SIGTERM)
