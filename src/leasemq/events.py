@@ -92,6 +92,13 @@ class LeaseInDanger:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LeasesInDanger:
+    """So many leases could not be renewed in time; told at most once in a lease's length."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobUnknown:
     """This worker does not know the task, or the envelope; the job is left for another."""
 
@@ -228,6 +235,7 @@ Event = (
     | JobEvent
     | LeaseWasLost
     | LeaseInDanger
+    | LeasesInDanger
     | JobUnknown
     | StraysReleased
     | SettlementRefused
@@ -270,7 +278,9 @@ class Herald:
                 self._observer(event)
         except Exception:  # the observer is code of the user's, and must not end the worker
             told = {"leasemq_event": event}
-            logger.exception("the observer of %s raised: %s", type(event).__name__, line_of(event), extra=told)
+            logger.exception(
+                "the observer of %s raised: %s", type(event).__name__, line_of(event), extra=told
+            )
 
 
 def _spelled(value: object) -> str:

@@ -22,6 +22,7 @@ from leasemq.events import (
     Herald,
     JobEnded,
     JobStarted,
+    LeaseInDanger,
     LoopTurned,
     Observer,
     ProcessStarted,
@@ -49,6 +50,7 @@ _LEVELS: dict[type, int] = {
     WorkerStopped: logging.INFO,
     ProcessStarted: logging.INFO,
     JobStarted: logging.DEBUG,
+    LeaseInDanger: logging.DEBUG,  # an outage would fill the log with them; LeasesInDanger tells of all
     StraysReleased: logging.INFO,
     HandlerReturned: logging.INFO,
     LoopTurned: logging.INFO,
@@ -58,6 +60,7 @@ _LEVELS: dict[type, int] = {
 }
 _ENDINGS: dict[Outcome, int] = {
     Outcome.COMPLETED: logging.DEBUG,
+    Outcome.RELEASED: logging.DEBUG,  # told by its cause: a drain, an outage, an unknown task
     Outcome.FAILED: logging.ERROR,
     Outcome.RETRIED: logging.WARNING,
     Outcome.STALLED: logging.WARNING,

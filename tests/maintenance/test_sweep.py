@@ -61,7 +61,7 @@ async def test_many_expired_leases_are_recovered_in_bounded_steps(
     await backend.prepare()
     ids = await enqueue(backend, 25)
     await abandon(backend, clock, 25)
-    sweep = Sweep(backend, [QUEUE], batch=10, clock=clock)
+    sweep = Sweep(backend, [QUEUE], batch=10, clock=clock, patience_ms=0)
     steps = [await sweep.step(QUEUE) for _ in range(4)]
     assert [step.recovered for step in steps] == [10, 10, 5, 0]
     assert [step.more for step in steps] == [True, True, False, False]
@@ -82,7 +82,7 @@ async def test_a_flood_of_one_kind_of_work_does_not_stop_the_others(
     await enqueue(backend, 500, "due", delay_ms=10)
     await enqueue(backend, 500, "old", ttl_ms=10)
     clock.advance(1_000)
-    sweep = Sweep(backend, [QUEUE], batch=5, clock=clock)
+    sweep = Sweep(backend, [QUEUE], batch=5, clock=clock, patience_ms=0)
     swept = await sweep.step(QUEUE)
     assert (swept.recovered, swept.promoted, swept.expired, swept.more) == (2, 5, 5, True)
     await backend.close()
@@ -94,8 +94,8 @@ async def test_racing_sweeps_recover_each_lease_for_one_stall(backend: Backend, 
     ids = await enqueue(backend, 3)
     await abandon(backend, clock, 3)
     wires = [Wire() for _ in range(3)]
-    sweeps = [Sweep(faulty(backend, wire), [QUEUE], clock=clock) for wire in wires]
-    found = [await sweep._expired(QUEUE) for sweep in sweeps]
+    sweeps = [Sweep(faulty(backend, wire), [QUEUE], clock=clock, patience_ms=0) for wire in wires]
+    found = [(await sweep._expired(QUEUE))[0] for sweep in sweeps]
     recovered = [await sweep._recover(QUEUE, leases) for sweep, leases in zip(sweeps, found, strict=True)]
     assert recovered == [3, 0, 0]
     records = [one for one in await backend.get(QUEUE, ids) if one is not None]
@@ -110,8 +110,8 @@ async def test_a_lease_that_was_renewed_in_the_meantime_is_left_alone(
     await backend.prepare()
     ids = await enqueue(backend, 1)
     await abandon(backend, clock, 1)
-    sweep = Sweep(backend, [QUEUE], clock=clock)
-    found = await sweep._expired(QUEUE)
+    sweep = Sweep(backend, [QUEUE], clock=clock, patience_ms=0)
+    found, _ = await sweep._expired(QUEUE)
     renewer = backend.renewer()
     renewer.renew(QUEUE, [(found[0].ref.id, found[0].fence)], LEASE_MS)
     renewer.close()
@@ -128,7 +128,7 @@ async def test_a_cancelled_job_of_a_silent_holder_ends_cancelled(
     ids = await enqueue(backend, 2)
     await abandon(backend, clock, 2)
     await backend.cancel(QUEUE, ids[:1])
-    assert (await Sweep(backend, [QUEUE], clock=clock).step(QUEUE)).recovered == 2
+    assert (await Sweep(backend, [QUEUE], clock=clock, patience_ms=0).step(QUEUE)).recovered == 2
     assert await states(backend, ids) == [State.CANCELLED, State.WAITING]
     await backend.close()
 
@@ -140,7 +140,7 @@ async def test_after_an_outage_nothing_is_recovered_for_one_lease(
     await backend.prepare()
     ids = await enqueue(backend, 1)
     wire = Wire()
-    sweep = Sweep(faulty(backend, wire), [QUEUE], lease_ms=LEASE_MS, clock=clock)
+    sweep = Sweep(faulty(backend, wire), [QUEUE], lease_ms=LEASE_MS, clock=clock, patience_ms=0)
     wire.is_down = True
     with pytest.raises(BackendUnavailable):
         await sweep.step(QUEUE)
@@ -186,7 +186,7 @@ async def test_one_job_that_cannot_be_recovered_does_not_hold_up_the_others(
     await abandon(backend, clock, 9)
     told: list[SweepFailed] = []
     refusing = Refusing(backend, {ids[4]}, set())
-    sweep = Sweep(refusing, [QUEUE], clock=clock, tell=told.append)  # type: ignore[arg-type]  # a Backend by delegation
+    sweep = Sweep(refusing, [QUEUE], clock=clock, patience_ms=0, tell=told.append)  # type: ignore[arg-type]  # a Backend by delegation
     assert (await sweep.step(QUEUE)).recovered == 8
     assert [(event.queue, event.chore) for event in told] == [(QUEUE, "recover")]
     assert (await states(backend, ids)).count(State.ACTIVE) == 1
@@ -203,7 +203,7 @@ async def test_a_kind_of_work_that_fails_stops_no_other(backend: Backend, clock:
     clock.advance(1_000)
     told: list[SweepFailed] = []
     refusing = Refusing(backend, set(), {"expired", "advance", "outbox"})
-    sweep = Sweep(refusing, [QUEUE], clock=clock, tell=told.append)  # type: ignore[arg-type]  # a Backend by delegation
+    sweep = Sweep(refusing, [QUEUE], clock=clock, patience_ms=0, tell=told.append)  # type: ignore[arg-type]  # a Backend by delegation
     swept = await sweep.step(QUEUE)
     assert (swept.recovered, swept.pruned) == (0, 1)
     assert [event.chore for event in told] == [Chore.RECOVER, Chore.ADVANCE, Chore.FOLLOW_UP]
@@ -247,7 +247,7 @@ async def test_a_write_that_had_to_wait_is_an_outage_and_nothing_is_recovered_fo
     ids = await enqueue(backend, 1)
     await abandon(backend, clock, 1)
     locked = Locked(backend, clock, operation="advance", wait_ms=LEASE_MS // 2)
-    sweep = Sweep(locked, [QUEUE], lease_ms=LEASE_MS, clock=clock)  # type: ignore[arg-type]  # a Backend by delegation
+    sweep = Sweep(locked, [QUEUE], lease_ms=LEASE_MS, clock=clock, patience_ms=0)  # type: ignore[arg-type]  # a Backend by delegation
     assert (await sweep.step(QUEUE)).recovered == 0
     clock.advance(LEASE_MS - 1)
     assert (await sweep.step(QUEUE)).recovered == 0
@@ -265,7 +265,7 @@ async def test_a_recovery_that_had_to_wait_is_the_last_for_one_lease(
     await enqueue(backend, 2)
     await abandon(backend, clock, 2)
     locked = Locked(backend, clock, operation="settle", wait_ms=LEASE_MS // 2)
-    sweep = Sweep(locked, [QUEUE], batch=1, lease_ms=LEASE_MS, clock=clock)  # type: ignore[arg-type]  # a Backend by delegation
+    sweep = Sweep(locked, [QUEUE], batch=1, lease_ms=LEASE_MS, clock=clock, patience_ms=0)  # type: ignore[arg-type]  # a Backend by delegation
     assert [(await sweep.step(QUEUE)).recovered for _ in range(2)] == [1, 0]
     clock.advance(LEASE_MS)
     assert (await sweep.step(QUEUE)).recovered == 1
@@ -288,7 +288,7 @@ async def test_a_lease_that_is_renewed_when_the_lock_ends_is_not_recovered(
             renewer.close()
             return await backend.advance(queue, limit)
 
-    sweep = Sweep(Renewing(backend, clock, operation="", wait_ms=0), [QUEUE], clock=clock)  # type: ignore[arg-type]  # a Backend by delegation
+    sweep = Sweep(Renewing(backend, clock, operation="", wait_ms=0), [QUEUE], clock=clock, patience_ms=0)  # type: ignore[arg-type]  # a Backend by delegation
     assert (await sweep.step(QUEUE)).recovered == 0
     assert await states(backend, ids) == [State.ACTIVE]
     await backend.close()
@@ -302,7 +302,7 @@ async def test_pruning_has_a_bound_of_its_own_ten_times_the_batch_and_at_most_a_
     ids = await enqueue(backend, 25, keep=Keep(record_ms=1, result_ms=1))
     await backend.cancel(QUEUE, ids)
     clock.advance(1_000)
-    sweep = Sweep(backend, [QUEUE], batch=1, clock=clock)
+    sweep = Sweep(backend, [QUEUE], batch=1, clock=clock, patience_ms=0)
     steps = [await sweep.step(QUEUE) for _ in range(3)]
     assert [step.pruned for step in steps] == [10, 10, 5]
     assert [step.unfinished for step in steps] == [{Chore.PRUNE}, {Chore.PRUNE}, set()]

@@ -8,7 +8,7 @@ may race. Every kind of work is bounded and has its own turn, so a flood of one 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import assert_never
@@ -19,7 +19,7 @@ from leasemq.errors import BackendUnavailable, IndeterminateWrite, InvalidSettin
 from leasemq.events import SweepFailed
 from leasemq.maintenance.followups import follow_up
 from leasemq.protocol.decide import Silent, decide
-from leasemq.protocol.keeping import margin_ms
+from leasemq.protocol.keeping import heard_within_ms, margin_ms
 from leasemq.protocol.model import Lease, Settled
 
 BATCHES = range(1, 1_001)
@@ -45,6 +45,7 @@ class Swept:
     followed: int = 0
     pruned: int = 0
     next_due_in_ms: int | None = None  # until a scheduled job is due, if the step looked
+    recover_in_ms: int | None = None  # until leases that have ended may be recovered, if not yet
     unfinished: frozenset[Chore] = frozenset()  # they reached their bound: there may be more at once
 
     @property
@@ -61,10 +62,14 @@ class Sweep:
         batch: How much of each kind of work a step does at most; of pruning ten times as much, up to 1,000.
         lease_ms: After it could not reach the backend, it recovers nothing for this long: the holders
             could not reach it either, and may renew as soon as they can.
+        patience_ms: A lease that has ended is recovered once the backend is known to have been writable
+            for this long: a process that is new, or was idle, does not know of an outage that is just
+            over, and whose holders try again at this moment. None: as long as a holder may take.
+        prove: A write that shows whether the backend can be written. None: one that changes nothing.
         tell: Hears of a kind of work that failed for one queue while the others went on.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  the last ones are for tests
         self,
         backend: Backend,
         queues: Collection[str],
@@ -74,6 +79,8 @@ class Sweep:
         clock: Clock = boot_ms,
         source: random.Random | None = None,
         tell: Callable[[SweepFailed], None] | None = None,
+        patience_ms: int | None = None,
+        prove: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
         if batch not in BATCHES:
             raise InvalidSetting(f"batch={batch!r} is not a whole number from 1 to 1,000")
@@ -87,6 +94,18 @@ class Sweep:
         self._tell = tell
         self._was_unreachable = False
         self._no_recovery_before_ms: int | None = None
+        self._patience_ms = heard_within_ms(lease_ms) if patience_ms is None else patience_ms
+        self._prove = prove
+        self._writable_since_ms = 0
+        self._written_ms: int | None = None
+
+    def note_write(self) -> None:
+        """A write of this process went through, just now."""
+        now_ms = self._clock()
+        # No outage that fits between two such writes is long enough for a lease that was being renewed.
+        if self._written_ms is None or now_ms - self._written_ms > self._lease_ms // 2:
+            self._writable_since_ms = now_ms
+        self._written_ms = now_ms
 
     async def step(self, queue: str, chores: Collection[Chore] = tuple(Chore)) -> Swept:
         """Do a bounded amount of each kind of work on one queue.
@@ -105,6 +124,7 @@ class Sweep:
             done = await self._done(queue, chore, swept)
         except (BackendUnavailable, IndeterminateWrite):
             self._was_unreachable = True
+            self._written_ms = None
             raise
         except LeaseMQError as error:
             if self._tell is not None:
@@ -118,8 +138,9 @@ class Sweep:
         bound = self._batch
         match chore:
             case Chore.RECOVER:
-                found = await self._expired(queue)
-                done, swept = len(found), replace(swept, recovered=await self._recover(queue, found))
+                found, wait_ms = await self._expired(queue)
+                recovered = await self._recover(queue, found)
+                done, swept = len(found), replace(swept, recovered=recovered, recover_in_ms=wait_ms)
             case Chore.ADVANCE:
                 moved = await self._backend.advance(queue, self._batch)
                 done = max(moved.promoted, moved.expired)
@@ -140,23 +161,28 @@ class Sweep:
                 assert_never(chore)
         return replace(swept, unfinished=swept.unfinished | {chore}) if done >= bound else swept
 
-    async def _expired(self, queue: str) -> Sequence[Lease]:
-        """Answer whom to settle for: nobody, for one lease after the backend could not be reached."""
+    async def _expired(self, queue: str) -> tuple[Sequence[Lease], int | None]:
+        """Answer whom to settle for, and if nobody yet, when to look again.
+
+        Nobody, for one lease after the backend could not be reached.
+        """
         found = await self._backend.expired(queue, self._batch)
         if self._was_unreachable:
             self._was_unreachable = False
             self._wait_one_lease()
-        if not found or self._is_waiting():
-            return ()
-        # A file that is locked can be read all the same. So first a write that changes nothing: where it has
-        # to wait, so did the holders' renewals; they have their turn before the leases are looked at again.
+        if not found:
+            return (), None
+        # A store that cannot be written may be readable all the same. So first a write: where it has to
+        # wait, so did the holders' renewals; they have their turn before the leases are looked at again.
         asked_ms = self._clock()
-        await self._backend.advance(queue, 0)
+        await (self._backend.advance(queue, 0) if self._prove is None else self._prove())
         self._note_delay(asked_ms)
-        return () if self._is_waiting() else await self._backend.expired(queue, self._batch)
-
-    def _is_waiting(self) -> bool:
-        return self._no_recovery_before_ms is not None and self._clock() < self._no_recovery_before_ms
+        self.note_write()
+        sure_ms = self._writable_since_ms + self._patience_ms
+        wait_ms = max(sure_ms, self._no_recovery_before_ms or sure_ms) - self._clock()
+        if wait_ms > 0:
+            return (), wait_ms
+        return await self._backend.expired(queue, self._batch), None
 
     def _wait_one_lease(self) -> None:
         self._no_recovery_before_ms = self._clock() + self._lease_ms

@@ -15,6 +15,8 @@ MARGIN_SHARE = 10  # a tenth of the lease
 MARGIN_MOST_MS = 2_000
 FIRST_BACKOFF_MS = 50
 LONGEST_BACKOFF_MS = 1_000
+LONGEST_RENEWAL_BACKOFF_MS = 500  # for leases of three seconds and more; of shorter ones a sixth
+RENEWAL_TAKES_MS = 100  # from a try to its answer, once the backend can be reached again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +49,17 @@ def settling_since(held: Held, sent_ms: int) -> Held:
     An answer that stays out for a heartbeat counts as lost, and the lease is renewed again.
     """
     return replace(held, renew_at_ms=max(held.renew_at_ms, sent_ms + held.heartbeat_ms))
+
+
+def unsettled(held: Held) -> Held:
+    """Answer the lease after its settlement did not get through: renewed when it would have been without."""
+    sent_ms = held.stop_at_ms - held.lease_ms + margin_ms(held.lease_ms, held.heartbeat_ms)
+    return replace(held, renew_at_ms=min(held.renew_at_ms, sent_ms + held.heartbeat_ms))
+
+
+def ended(held: Held) -> Held:
+    """Answer the lease of an attempt that is over: it is renewed until the settlement is answered."""
+    return replace(held, last_ms=None)
 
 
 def to_renew(held: Iterable[Held], now_ms: int) -> list[Held]:
@@ -94,11 +107,24 @@ def watch_in_ms(held: Collection[Held], now_ms: int) -> int | None:
     return min([*ahead, tick_ms])
 
 
-def retry_in_ms(held: Iterable[Held], now_ms: int, failures: int, dice: float) -> int:
+def retry_in_ms(held: Collection[Held], now_ms: int, failures: int, dice: float) -> int:
     """Answer how long to wait before failed renewals are tried again: less, as time runs out."""
     ahead = [one.stop_at_ms - now_ms for one in held if one.stop_at_ms > now_ms]
     spare_ms = min(ahead) // 4 if ahead else LONGEST_BACKOFF_MS
-    return min(backoff_ms(failures, dice), max(spare_ms, FIRST_BACKOFF_MS))
+    longest_ms = min([_longest_retry_ms(one.lease_ms) for one in held], default=LONGEST_BACKOFF_MS)
+    return min(backoff_ms(failures, dice, longest_ms), max(spare_ms, FIRST_BACKOFF_MS))
+
+
+def heard_within_ms(lease_ms: int) -> int:
+    """Answer how long a backend must have been reachable before a silent holder may be taken for dead.
+
+    A holder that outlived an outage has tried to renew by then, however long the outage was.
+    """
+    return _longest_retry_ms(lease_ms) + min(RENEWAL_TAKES_MS, lease_ms // 12)
+
+
+def _longest_retry_ms(lease_ms: int) -> int:
+    return max(1, min(LONGEST_RENEWAL_BACKOFF_MS, lease_ms // 6))
 
 
 def backoff_ms(failures: int, dice: float, longest_ms: int = LONGEST_BACKOFF_MS) -> int:

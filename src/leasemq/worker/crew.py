@@ -14,7 +14,7 @@ from uuid import uuid4
 from leasemq.backend import Backend
 from leasemq.clock import Clock
 from leasemq.errors import BackendUnavailable, IndeterminateWrite, LeaseMQError
-from leasemq.events import Herald, StraysReleased, SweepFailed, WorkerStarted
+from leasemq.events import Herald, LeasesInDanger, StraysReleased, SweepFailed, WorkerStarted
 from leasemq.maintenance import Chore, Sweep, Swept
 from leasemq.protocol.insight import WorkerInfo
 from leasemq.protocol.keeping import margin_ms, stop_at_ms
@@ -30,7 +30,7 @@ from leasemq.worker.link import Link
 from leasemq.worker.outlook import Outlook
 from leasemq.worker.registry import VERSION, announce
 from leasemq.worker.routine import Routine
-from leasemq.worker.settings import WorkerSettings
+from leasemq.worker.settings import ANNOUNCE_TTL_MS, WorkerSettings
 from leasemq.worker.settler import Bounds, Ending, Lane
 from leasemq.worker.sweeper import FollowUps, Sweeper
 
@@ -113,6 +113,7 @@ class Crew:
             clock=self.clock,
             source=source,
             tell=self.herald.tell,
+            prove=lambda: self.backend.announce(self._info(), ANNOUNCE_TTL_MS),
         )
         return Sweeper(sweep, self.link, self._dice, self.clock, every_ms=every_ms, on_swept=self._swept)
 
@@ -215,10 +216,17 @@ class Crew:
 
     async def _watch_deadlines(self) -> None:
         tick_ms = max(1, self._margin_ms // 2)
+        known, untold, next_line_ms = frozenset[int](), 0, 0
         while True:
             wait_ms = self.keeper.watch_in_ms()
             await asyncio.sleep((wait_ms or tick_ms) / 1_000)
-            self.attempts.endanger(self.keeper.in_danger())
+            in_danger = self.keeper.in_danger()
+            self.attempts.endanger(in_danger)
+            untold += len(frozenset(in_danger) - known)
+            known = frozenset(in_danger)
+            if untold and self.clock() >= next_line_ms:
+                self.herald.tell(LeasesInDanger(count=untold))
+                untold, next_line_ms = 0, self.clock() + self.settings.lease_ms
 
     def _notice(self) -> None:
         """A slot or a lease was given back, here."""

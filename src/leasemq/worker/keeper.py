@@ -18,12 +18,14 @@ from leasemq.clock import Clock
 from leasemq.errors import BackendUnavailable, CorruptRecord, IndeterminateWrite
 from leasemq.protocol.keeping import (
     Held,
+    ended,
     held_since,
     look_in_ms,
     may_have_ended,
     retry_in_ms,
     settling_since,
     to_renew,
+    unsettled,
     watch_in_ms,
 )
 from leasemq.protocol.model import Renewal
@@ -91,6 +93,13 @@ class Keeper:
         with self._lock:
             self._table.pop(serial, None)
 
+    def end(self, serial: int) -> None:
+        """Keep this one until it is dropped, however long its settlement takes: its attempt is over."""
+        with self._lock:
+            held = self._table.get(serial)
+            if held is not None:
+                self._table[serial] = ended(held)
+
     def begin_settling(self, serials: Sequence[int]) -> frozenset[int]:
         """Leave these alone while their settlement is sent; answers those being renewed at this moment.
 
@@ -103,6 +112,15 @@ class Keeper:
                 if held is not None:
                     self._table[serial] = settling_since(held, sent_ms)
             return self._in_flight.intersection(serials)
+
+    def settling_failed(self, serials: Iterable[int]) -> None:
+        """Renew these again as if their settlement had not been sent."""
+        with self._lock:
+            for serial in serials:
+                held = self._table.get(serial)
+                if held is not None:
+                    self._table[serial] = unsettled(held)
+        self.wake()
 
     def in_danger(self) -> list[int]:
         """Answer the leases that may end before they can be renewed."""

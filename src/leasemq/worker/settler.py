@@ -1,8 +1,8 @@
 """Settlements by group commit: at once when idle; when busy, whatever gathered during the last round trip.
 
 Each queue has a lane. In it a job's notes (progress, log, checkpoint, children) go before its settlement.
-A settlement is repeated with its own id until it is answered, however long that takes; a batch that the
-backend refuses is split until the bad item stands alone.
+A settlement is repeated with its own id until it is answered, however long that takes, and its lease is
+renewed until then; a batch that the backend refuses is split until the bad item stands alone.
 """
 
 from __future__ import annotations
@@ -88,6 +88,7 @@ class Lane:
 
     def end(self, ending: Ending) -> None:
         """Send this settlement as soon as the lane is free."""
+        self._keeper.end(ending.serial)
         self._endings.append(ending)
         self._filled.set()
 
@@ -138,23 +139,25 @@ class Lane:
         return batch
 
     async def _settle(self, batch: Sequence[Ending]) -> None:
-        while True:
-            settlements = [ending.settlement for ending in batch]
-            try:
-                answers = await self._backend.settle(self.queue, settlements)
-            except (BackendUnavailable, IndeterminateWrite) as error:
-                self._link.failed(self._who, error)
-                for ending in batch:
-                    ending.is_repeat |= isinstance(error, IndeterminateWrite)
-                await self._link.pause(self._who)
-            except LeaseMQError as error:
-                await self._part(batch, error)
-                return
-            else:
-                self._link.worked(self._who)
-                for ending, answer in zip(batch, answers, strict=True):
-                    self._take_answer(ending, answer)
-                return
+        """Settle once. What did not get through is next again, with whatever has ended meanwhile."""
+        settlements = [ending.settlement for ending in batch]
+        try:
+            answers = await self._backend.settle(self.queue, settlements)
+        except (BackendUnavailable, IndeterminateWrite) as error:
+            self._link.failed(self._who, error)
+            for ending in batch:
+                ending.is_repeat |= isinstance(error, IndeterminateWrite)
+            self._endings.extendleft(reversed(batch))
+            # Between two tries they are renewed like all others, also where only settlements fail.
+            self._keeper.settling_failed([ending.serial for ending in batch])
+            await self._link.pause(self._who)
+            self._filled.set()
+        except LeaseMQError as error:
+            await self._part(batch, error)
+        else:
+            self._link.worked(self._who)
+            for ending, answer in zip(batch, answers, strict=True):
+                self._take_answer(ending, answer)
 
     async def _part(self, batch: Sequence[Ending], error: LeaseMQError) -> None:
         """Find the item that the backend refuses; the others go through."""

@@ -58,6 +58,7 @@ class Sweeper:
 
     def note_use(self, queue: str, settlement: Settlement) -> None:
         """An attempt's end was stored on this queue."""
+        self._sweep.note_write()
         self._in_use.add(queue)
         if settlement.state.is_terminal and self._owed[queue].add(settlement):
             self._is_told.set()
@@ -123,6 +124,8 @@ class Sweeper:
             self._unfinished[queue] = frozenset(chores)
             return
         self._link.worked(who)
+        if swept.recover_in_ms is not None:
+            self._lapses[queue] = self._clock() + swept.recover_in_ms
         if Chore.PRUNE in chores:
             self._owed[queue].pay(self._sweep.prune_batch)
         if swept.unfinished:
