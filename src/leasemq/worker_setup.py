@@ -31,6 +31,7 @@ class WorkerOptions(TypedDict, total=False):
     lease: Seconds
     heartbeat: Seconds
     drain: Seconds
+    abandon_after: Seconds  # from a time-out until a function that runs on loses its job; one lease
     name: str
     sweep: bool  # whether it recovers what others let fall; True
     sweep_every: Seconds
@@ -66,6 +67,8 @@ def worker_maker(tasks: Sequence[Task[Any, Any]], settings: Settings, options: W
         chosen["heartbeat_ms"] = positive_seconds_to_ms(options["heartbeat"], "heartbeat")
     if "drain" in options:
         chosen["drain_ms"] = seconds_to_ms(options["drain"], "drain")
+    if "abandon_after" in options:
+        chosen["abandon_after_ms"] = positive_seconds_to_ms(options["abandon_after"], "abandon_after")
     if "sweep_every" in options:
         chosen["sweep_every_ms"] = positive_seconds_to_ms(options["sweep_every"], "sweep_every")
     if "name" in options:

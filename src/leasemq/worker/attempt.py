@@ -11,7 +11,7 @@ from leasemq.errors import LeaseLost, SyncInsideLoop
 from leasemq.protocol.model import Lease, NewJob, Note, Noted, NoteKind
 from leasemq.protocol.names import shown
 from leasemq.protocol.retry import Retry
-from leasemq.worker.routine import Routine
+from leasemq.worker.routine import Executor, Routine
 
 WriteNote = Callable[["Attempt", Note], Coroutine[object, object, Noted]]
 
@@ -22,6 +22,7 @@ class Attempt:
     __slots__ = (
         "_write_note",
         "cancel_requested",
+        "deadline_s",
         "interrupted",
         "is_over",
         "lease",
@@ -58,13 +59,24 @@ class Attempt:
         self.lost = False  # nothing may be reported for it
         self.cancel_requested = lease.cancel_requested
         self.interrupted = False  # we end it: shutdown, or a lease that could not be renewed
-        self.timed_out = False
+        self.timed_out = False  # it was told so
+        self.deadline_s: float | None = None  # by the loop's clock
         self._write_note = write_note
 
     @property
     def is_told_to_stop(self) -> bool:
         """Whether its function should end now. Read from any thread."""
         return self.lost or self.cancel_requested or self.interrupted or self.timed_out or self.is_over
+
+    @property
+    def is_out_of_time(self) -> bool:
+        """Whether its function ran too long; one that blocks the loop ends before it can be told."""
+        is_late = (
+            self.deadline_s is not None
+            and self.routine.runs_in is Executor.LOOP
+            and self.loop.time() > self.deadline_s
+        )
+        return self.timed_out or is_late
 
     def context(self) -> Ctx:
         """Make what the function sees of its job."""

@@ -32,9 +32,10 @@ from leasemq.protocol.overrides import NO_OVERRIDES, Overrides, decode_overrides
 from leasemq.protocol.retry import Retry
 from leasemq.worker.attempt import Attempt
 from leasemq.worker.dice import Dice
-from leasemq.worker.execute import execute
+from leasemq.worker.execute import execute, out_of_time
 from leasemq.worker.keeper import Keeper
-from leasemq.worker.routine import Executor, Routine
+from leasemq.worker.overdue import Overdue, leave_behind, stop
+from leasemq.worker.routine import Routine
 from leasemq.worker.settings import WorkerSettings
 from leasemq.worker.settler import Ending, Lane
 from leasemq.worker.threads import Threads
@@ -64,6 +65,13 @@ class Attempts:
         self._on_change = on_change
         self._on_offer = on_offer
         self._loop = asyncio.get_running_loop()
+        self._overdue = Overdue(
+            self._loop,
+            herald,
+            slots=settings.concurrency,
+            abandon_after_ms=settings.abandon_after_ms,
+            give_up=self._give_up,
+        )
         self._threads = Threads("leasemq-job")
         self._serials = itertools.count(1)
         self._held: dict[int, Lease] = {}
@@ -96,7 +104,15 @@ class Attempts:
             return 0
         unwritten = len(self._held) - len(self._running)
         backlog = 2 * max(self._settings.settle_batch, self._settings.concurrency) - unwritten
-        return max(0, min(self._settings.concurrency - len(self._running), backlog))
+        if self.is_clogged:
+            return 0
+        taken = len(self._running) + self._overdue.stuck
+        return max(0, min(self._settings.concurrency - taken, backlog))
+
+    @property
+    def is_clogged(self) -> bool:
+        """Whether stuck functions have taken so many slots that this worker must end."""
+        return self._overdue.is_clogged
 
     def known(self) -> set[tuple[Ref, Fence]]:
         """Answer which leases are held."""
@@ -161,13 +177,16 @@ class Attempts:
         task = self._loop.create_task(execute(attempt, self._threads))
         attempt.task = task
         task.add_done_callback(partial(self._reap, attempt))
+        own = _overrides(lease)
+        attempt.timeout_ms = own.timeout_ms or routine.timeout_ms
+        self._overdue.begin(attempt, own.lease_ms or routine.lease_ms or self._settings.lease_ms)
 
     # ---- ends
 
     def _reap(self, attempt: Attempt, task: asyncio.Task[Happened | None]) -> None:
         """Give the slot back, whatever the end was, and send the settlement."""
-        if self._running.pop(attempt.serial, None) is None:
-            return  # left behind: its lease was released when it did not stop
+        self._overdue.end(attempt)
+        is_settled = self._running.pop(attempt.serial, None) is None  # its job was given up
         attempt.is_over = True
         self._changed.set()
         if task.cancelled():  # before its first step
@@ -176,7 +195,13 @@ class Attempts:
             self._bug, happened = error, Interrupted()
         else:
             happened = task.result()
-        self._conclude(attempt, happened)
+        self._on_change() if is_settled else self._conclude(attempt, happened)
+
+    def _give_up(self, attempt: Attempt) -> None:
+        """Settle without its function, which keeps its slot."""
+        del self._running[attempt.serial]
+        attempt.is_over = True
+        self._conclude(attempt, out_of_time(attempt, still_runs=True) if attempt.timed_out else Interrupted())
 
     def _conclude(self, attempt: Attempt, happened: Happened | None) -> None:
         if attempt.lost or happened is None:
@@ -272,23 +297,20 @@ class Attempts:
                     ref=lease.ref, task=lease.task, attempt=lease.attempts, fence=lease.fence.number
                 )
             )
-            _stop(attempt)
+            stop(attempt)
 
     def interrupt_all(self) -> None:
         """Tell everything to end: a thread sees the flag, and what it still returns counts."""
         for attempt in list(self._running.values()):
             attempt.interrupted = True
-            _stop(attempt)
+            stop(attempt)
 
     def abandon_all(self) -> None:
         """Give back the jobs of functions that did not end although they were told to."""
         for attempt in list(self._running.values()):
             self._tell_stuck(attempt.lease)
-            del self._running[attempt.serial]
-            attempt.is_over = True
-            if attempt.routine.runs_in is not Executor.LOOP and attempt.task is not None:
-                attempt.task.cancel()  # nobody waits for its thread any more
-            self._conclude(attempt, Interrupted())
+            self._give_up(attempt)
+            leave_behind(attempt)
 
     async def within(self, time_ms: int, is_so: Callable[[], bool]) -> None:
         """Return when it is so, or after this time; asked again when something is given back."""
@@ -308,13 +330,15 @@ class Attempts:
         self._changed.set()
 
     def close(self) -> None:
-        """Let the threads end."""
+        """Let the threads end, and the program, whatever is stuck."""
+        for attempt in self._overdue.leave_all():
+            leave_behind(attempt)
         self._threads.close()
 
     def _cancel(self, attempt: Attempt) -> None:
         if not attempt.cancel_requested:
             attempt.cancel_requested = True
-            _stop(attempt)
+            stop(attempt)
 
     def _lose(self, attempt: Attempt, write: str) -> None:
         if not attempt.lost:
@@ -322,7 +346,7 @@ class Attempts:
             self._keeper.drop(attempt.serial)
             self._tell_lost(attempt.lease, write, Settled.LOST)
             # Not before the next turn: a function whose note was refused sees LeaseLost, then this.
-            self._loop.call_soon(_stop, attempt)
+            self._loop.call_soon(stop, attempt)
 
     def _tell_stuck(self, lease: Lease) -> None:
         self._herald.tell(
@@ -357,14 +381,6 @@ def _overrides(lease: Lease) -> Overrides:
         return decode_overrides(lease.overrides) if lease.overrides else NO_OVERRIDES
     except CorruptRecord:
         return NO_OVERRIDES
-
-
-def _stop(attempt: Attempt) -> None:
-    """Cancel a function in the loop. One in a thread sees a flag, and so does one not yet entered."""
-    if attempt.on_stop is not None:
-        attempt.on_stop()
-    elif attempt.routine.runs_in is Executor.LOOP and attempt.started and attempt.task is not None:
-        attempt.task.cancel()
 
 
 def _ended(ending: Ending) -> JobEnded:

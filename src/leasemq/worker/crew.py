@@ -18,7 +18,7 @@ from leasemq.events import Herald, LeasesInDanger, StraysReleased, SweepFailed, 
 from leasemq.maintenance import Chore, Sweep, Swept
 from leasemq.protocol.insight import WorkerInfo
 from leasemq.protocol.keeping import margin_ms, stop_at_ms
-from leasemq.protocol.model import State, Wake
+from leasemq.protocol.model import Ref, State, Wake
 from leasemq.worker.attempts import Attempts
 from leasemq.worker.claims import Answered, Claims
 from leasemq.worker.company import Company, Member
@@ -60,6 +60,7 @@ class Crew:
         self.suspect_held = False  # one runs here, with the process to itself
         self.is_hearing = asyncio.Event()
         self._attention = asyncio.Event()
+        self._early_cancels: set[Ref] = set()  # heard while a claim was out: of jobs that it may bring
         self._margin_ms = margin_ms(settings.lease_ms, settings.heartbeat_for(settings.lease_ms))
         self._dice = Dice(source)
         self.link = Link(herald, clock, self._dice.roll)
@@ -174,6 +175,8 @@ class Crew:
         is_late = stop_at_ms(answered.sent_ms, lease_ms, self.settings.heartbeat_for(lease_ms)) <= now_ms
         take = self.attempts.give_back if self.stopping.is_set() or is_late else self.attempts.start
         take(claimed.leases, answered.sent_ms, lease_ms)
+        self.attempts.cancel(self._early_cancels)
+        self._early_cancels.clear()
         self.suspect_held = self.attempts.has_suspect
 
     async def advance(self, queue: str) -> None:
@@ -247,6 +250,8 @@ class Crew:
             self._attention.set()
         if wake.cancels:
             self.attempts.cancel(wake.cancels)
+            if self.claims.is_asking:
+                self._early_cancels.update(wake.cancels)
 
     def _hear_round(self, news: Round) -> None:
         if news.error is not None:

@@ -52,7 +52,7 @@ async def execute(attempt: Attempt, threads: Threads) -> Happened | None:
     try:
         done = await _run(attempt, arguments, threads)
     except asyncio.CancelledError as error:
-        if attempt.interrupted or attempt.cancel_requested:
+        if (attempt.interrupted or attempt.cancel_requested) and not attempt.timed_out:
             return None if attempt.lost else Interrupted()
         return _judged(attempt, error, arguments)
     except BaseException as error:  # a function of the user's: whatever it raises ends its attempt alone
@@ -61,8 +61,8 @@ async def execute(attempt: Attempt, threads: Threads) -> Happened | None:
         return _judged(attempt, done.error, arguments)
     if attempt.lost:
         return None
-    if attempt.timed_out:
-        return _judged(attempt, _timeout(attempt), arguments)
+    if attempt.is_out_of_time:
+        return out_of_time(attempt)
     return _encoded(attempt, done.value)
 
 
@@ -73,7 +73,6 @@ def _arguments(attempt: Attempt) -> Arguments | Happened:
         if lease.overrides:
             overrides = decode_overrides(lease.overrides, job=lease.ref.id)
             attempt.retry = overrides.retry or attempt.retry
-            attempt.timeout_ms = overrides.timeout_ms or attempt.timeout_ms
         return routine.signature.decode_arguments(lease.payload, job=lease.ref.id)
     except UnknownEnvelope:
         return Unfit()
@@ -90,17 +89,10 @@ async def _run(attempt: Attempt, arguments: Arguments, threads: Threads) -> Done
     if routine.takes_context:
         positional = (context, *positional)
     call = partial(routine.call, *positional, **named)
-    run = partial(_run_in_loop, call) if is_in_loop else partial(_run_in_thread, attempt, call, threads)
+    run = partial(_run_in_loop, call) if is_in_loop else partial(_run_in_thread, call, threads)
     if routine.around is not None:
         run = partial(_run_in_loop, partial(routine.around, context, partial(_value_of, run)))
-    if attempt.timeout_ms is None or not is_in_loop:
-        return await run()
-    limit = asyncio.timeout(attempt.timeout_ms / 1_000)
-    try:
-        async with limit:
-            return await run()
-    finally:
-        attempt.timed_out = limit.expired()
+    return await run()
 
 
 async def _run_in_loop(call: Callable[[], Awaitable[Any]]) -> Done:
@@ -115,16 +107,8 @@ async def _value_of(run: Callable[[], Awaitable[Done]]) -> Any:
     return done.value
 
 
-async def _run_in_thread(attempt: Attempt, call: partial[Any], threads: Threads) -> Done:
-    """Run in a thread. Out of time, the thread is told so and keeps its slot: it cannot be stopped."""
-    timer = None
-    if attempt.timeout_ms is not None:
-        timer = attempt.loop.call_later(attempt.timeout_ms / 1_000, setattr, attempt, "timed_out", True)
-    try:
-        return await threads.start(call)
-    finally:
-        if timer is not None:
-            timer.cancel()
+async def _run_in_thread(call: partial[Any], threads: Threads) -> Done:
+    return await threads.start(call)
 
 
 def _judged(attempt: Attempt, error: BaseException, arguments: Arguments) -> Happened | None:
@@ -132,8 +116,7 @@ def _judged(attempt: Attempt, error: BaseException, arguments: Arguments) -> Hap
     if attempt.lost:
         return None
     if attempt.timed_out:
-        timeout = _timeout(attempt)
-        return _raised(attempt, timeout, _told(timeout), reason=Reason.TIMEOUT)
+        return out_of_time(attempt)
     hide = attempt.routine.signature.secret_texts(*arguments)
     told = _told(error, hide)
     try:
@@ -155,10 +138,14 @@ def _raised(attempt: Attempt, error: BaseException, told: bytes, *, reason: Reas
     return Raised(error=told, retryable=retryable, reason=reason)
 
 
-def _timeout(attempt: Attempt) -> HandlerTimeout:
-    return HandlerTimeout(
-        f"task {attempt.routine.name} ran longer than its timeout of {(attempt.timeout_ms or 0) / 1_000:g} s"
-    )
+def out_of_time(attempt: Attempt, *, still_runs: bool = False) -> Raised:
+    """Answer the failure of a function that ran for too long, and may still do so."""
+    limit_s = (attempt.timeout_ms or 0) / 1_000
+    told = f"task {attempt.routine.name} ran longer than its timeout of {limit_s:g} s"
+    if still_runs:
+        told += ", and its function still ran when the job was given up: another attempt may run beside it"
+    timeout = HandlerTimeout(told)
+    return _raised(attempt, timeout, _told(timeout), reason=Reason.TIMEOUT)
 
 
 def _encoded(attempt: Attempt, value: object) -> Happened:

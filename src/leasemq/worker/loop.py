@@ -30,7 +30,7 @@ from leasemq.worker.routine import Routine, by_name
 from leasemq.worker.settings import WorkerSettings
 from leasemq.worker.suspects import make_way
 
-STOPPED, HURRIED, CRASHED = 0, 1, 70  # exit codes; 70: a bug, told as the error that it is
+STOPPED, HURRIED, CRASHED, CLOGGED = 0, 1, 70, 75  # exit codes; 70: a bug; 75: too many slots are stuck
 REACT_MS, FLUSH_MS = 500, 400  # after the drain: for functions to end, then for their releases
 HURRY_REACT_MS, HURRY_FLUSH_MS = 200, 250  # the same after a second stop
 
@@ -70,6 +70,7 @@ class Worker:
         self._clock = clock
         self._company = company
         self._hooks = hooks
+        self._was_told_to_stop = False
         self._stopping = asyncio.Event()
         self._hurry = asyncio.Event()
         self._on_hurry: Callable[[], None] = lambda: None
@@ -84,13 +85,16 @@ class Worker:
 
         To be called in the worker's loop (a signal handler of the loop is), before `run` or during it.
         """
-        if self._stopping.is_set():
+        if self._was_told_to_stop:  # a worker may also stop of itself, with code 75
             self._hurry.set()
             self._on_hurry()
+        self._was_told_to_stop = True
         self._stopping.set()
 
     async def run(self) -> int:
         """Work until stopped; answers the exit code: 0, or 1 if it was hurried or left leases behind.
+
+        75: functions whose jobs were given up had taken more than half of its slots, so it stopped itself.
 
         Cancelling it releases what runs, within a second.
         """
@@ -139,6 +143,7 @@ class Worker:
                     await asyncio.wait({keeping}, timeout=HURRY_REACT_MS / 1_000)
                     keeping.cancel()
             code = HURRIED if self._hurry.is_set() or crew.attempts.held else STOPPED
+            code = CLOGGED if crew.attempts.is_clogged else code
         finally:
             crew.attempts.close()
             self._company.quit(crew.member)
@@ -154,6 +159,9 @@ class Worker:
         await crew.is_hearing.wait()  # what is pushed during the first claim must not be lost
         while not self._stopping.is_set():
             crew.attempts.raise_bug()
+            if crew.attempts.is_clogged:
+                self._stopping.set()
+                return
             for due in crew.outlook.due(self._clock()):
                 await crew.advance(due)
             if crew.suspect_queue is not None and (suspect := await make_way(crew)) is not None:

@@ -16,6 +16,7 @@ from leasemq.worker.routine import Routine
 LEASE_MS = 30_000
 DRAIN_MS = 30_000
 LONGEST_IDLE_MS = 15_000
+LONGEST_STALL_MS, SHORTEST_STALL_MS = 1_000, 100
 ANNOUNCE_MS = 25_000
 ANNOUNCE_TTL_MS = 30_000
 
@@ -33,6 +34,8 @@ class WorkerSettings:
     lease_ms: int = LEASE_MS
     heartbeat_ms: int | None = None  # a third of the lease
     drain_ms: int = DRAIN_MS
+    abandon_after_ms: int | None = None  # until a function that outlasts its time-out loses its job: a lease
+    stall_after_ms: int | None = None  # for how long the loop may not turn: 1 s, and less than a heartbeat
     sweep: bool = True
     sweep_batch: int = 100
     sweep_every_ms: int | None = None  # an eighth of the lease below 30 s, else half of it up to 15 s
@@ -49,13 +52,18 @@ class WorkerSettings:
         _check_whole("sweep_batch", self.sweep_batch, 1, 1_000)
         _check_whole("settle_batch", self.settle_batch, 1, 10_000)
         _check_whole("settle_batch_bytes", self.settle_batch_bytes, 1, 1 << 30)
-        for name in ("heartbeat_ms", "sweep_every_ms", "idle_ms"):
+        for name in ("heartbeat_ms", "sweep_every_ms", "idle_ms", "abandon_after_ms", "stall_after_ms"):
             if getattr(self, name) is not None:
                 _check_whole(name, getattr(self, name), 1, MAX_DURATION_MS)
         if self.heartbeat_ms is not None and self.heartbeat_ms >= self.lease_ms:
             raise InvalidSetting(
                 f"heartbeat_ms={self.heartbeat_ms} must be shorter than lease_ms={self.lease_ms}; "
                 "a third of it leaves room for two lost renewals"
+            )
+        if self.abandon_after_ms is not None and self.abandon_after_ms > self.lease_ms:
+            raise InvalidSetting(
+                f"abandon_after_ms={self.abandon_after_ms} must not be longer than lease_ms={self.lease_ms}; "
+                "no attempt is renewed for longer than a lease after its time-out"
             )
         _check_name(self.name)
 
@@ -65,6 +73,13 @@ class WorkerSettings:
         if self.heartbeat_ms is None:
             return third_ms
         return self.heartbeat_ms if lease_ms == self.lease_ms else min(self.heartbeat_ms, third_ms)
+
+    @property
+    def longest_stall_ms(self) -> int:
+        """Answer for how long the loop may not turn before it is told."""
+        if self.stall_after_ms is not None:
+            return self.stall_after_ms
+        return min(LONGEST_STALL_MS, max(SHORTEST_STALL_MS, self.heartbeat_for(self.lease_ms) * 4 // 5))
 
     def sweep_for(self, routines: Iterable[Routine]) -> int:
         """Answer how often the worker looks for leases that ended."""
