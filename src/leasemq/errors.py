@@ -34,6 +34,8 @@ LeaseMQError
 ├── ResultNotSerializable       a result that is not plain data of the declared type
 ├── ResultTooLarge              an encoded result over the limit
 ├── HandlerTimeout              a handler that outran its `timeout=`
+├── ChildCrashed                a child process that ended while its handler ran
+├── ChildRaised                 what a handler in a child process raised, as middleware sees it
 ├── JobEnded                    what waiting for a result can find
 │   ├── JobFailed
 │   ├── JobCancelled
@@ -207,6 +209,20 @@ class ResultTooLarge(LeaseMQError):
 
 class HandlerTimeout(LeaseMQError):
     """A handler ran longer than its `timeout=` allows."""
+
+
+class ChildCrashed(LeaseMQError):
+    """The process that ran the handler ended; the message names its exit code or signal."""
+
+
+class ChildRaised(LeaseMQError):
+    """What a handler in a child process raised: its qualified name, message and traceback as text."""
+
+    def __init__(self, message: str, *, error_type: str, error_message: str, traceback: str) -> None:
+        super().__init__(message)
+        self.error_type = error_type
+        self.error_message = error_message
+        self.traceback = traceback
 
 
 class JobEnded(LeaseMQError):
