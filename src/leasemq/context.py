@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar, overload
 
-from leasemq.errors import JobCancelled
+from leasemq.errors import JobCancelled, Unsupported
 from leasemq.protocol.envelope import decode_plain, encode_plain
 from leasemq.protocol.model import Lease, NewJob, NoteKind, Ref
 from leasemq.protocol.names import shown
+
+T = TypeVar("T")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -45,18 +49,56 @@ class Desk(Protocol):
     ) -> None:
         """Record something under the attempt's fence. Raises: LeaseLost."""
 
-    def write_from_thread(self, kind: NoteKind, value: bytes) -> None:
+    def write_from_thread(
+        self, kind: NoteKind, value: bytes, *, queue: str = "", child: NewJob | None = None
+    ) -> None:
         """Like `write`, from the function's own thread."""
+
+
+class Provider(Protocol):
+    """Who makes what `use` asks for, and closes it in time."""
+
+    async def use(self, dependency: Callable[..., Any], context: Ctx | WorkerCtx) -> Any:
+        """Answer what the dependency makes; made once within its scope."""
+
+    def use_sync(self, dependency: Callable[..., Any], context: Ctx) -> Any:
+        """Like `use`, in the thread of a function that runs in one."""
+
+
+class WorkerCtx:
+    """What a dependency of the worker's scope may take first, to use others of that scope."""
+
+    __slots__ = ("_provider",)
+
+    def __init__(self, provider: Provider) -> None:
+        self._provider = provider
+
+    @overload
+    async def use(
+        self, dependency: Callable[[], AsyncIterator[T]] | Callable[[WorkerCtx], AsyncIterator[T]]
+    ) -> T: ...
+    @overload
+    async def use(self, dependency: Callable[[], Iterator[T]] | Callable[[WorkerCtx], Iterator[T]]) -> T: ...
+    @overload
+    async def use(
+        self, dependency: Callable[[], Coroutine[Any, Any, T]] | Callable[[WorkerCtx], Coroutine[Any, Any, T]]
+    ) -> T: ...
+    @overload
+    async def use(self, dependency: Callable[[], T] | Callable[[WorkerCtx], T]) -> T: ...
+    async def use(self, dependency: Callable[..., Any]) -> Any:
+        """Answer what another dependency of the worker makes. Raises: InvalidSetting, what it raises."""
+        return await self._provider.use(dependency, self)
 
 
 class Ctx:
     """The first argument of a function that asks for it. Owner: the attempt; it means nothing after it."""
 
-    __slots__ = ("_desk", "_lease")
+    __slots__ = ("_desk", "_lease", "_provider")
 
-    def __init__(self, lease: Lease, desk: Desk) -> None:
+    def __init__(self, lease: Lease, desk: Desk, provider: Provider | None = None) -> None:
         self._lease = lease
         self._desk = desk
+        self._provider = provider
 
     def __repr__(self) -> str:
         return f"<Ctx {shown(self.queue)}/{shown(self.job_id)} attempt {self.attempt} fence {self.fence}>"
@@ -149,6 +191,48 @@ class Ctx:
         """Enqueue a child job, if this attempt still owns its own. Raises: LeaseLost."""
         await self._desk.write(NoteKind.OFFER, b"", queue=queue, child=child)
 
+    @overload
+    async def use(
+        self, dependency: Callable[[], AsyncIterator[T]] | Callable[[Ctx], AsyncIterator[T]]
+    ) -> T: ...
+    @overload
+    async def use(self, dependency: Callable[[], Iterator[T]] | Callable[[Ctx], Iterator[T]]) -> T: ...
+    @overload
+    async def use(
+        self, dependency: Callable[[], Coroutine[Any, Any, T]] | Callable[[Ctx], Coroutine[Any, Any, T]]
+    ) -> T: ...
+    @overload
+    async def use(self, dependency: Callable[[], T] | Callable[[Ctx], T]) -> T: ...
+    async def use(self, dependency: Callable[..., Any]) -> Any:
+        """Answer what a dependency makes: a value, or what a generator yields; once in its scope.
+
+        What follows the yield runs after the function, before its end is recorded: an error there fails
+        the attempt. It sees what the function raised, and cannot undo it.
+
+        Raises: whatever the dependency raises; InvalidSetting for what is none, or uses itself.
+        """
+        return await self._makes().use(dependency, self)
+
+    @overload
+    def use_sync(self, dependency: Callable[[], Iterator[T]] | Callable[[Ctx], Iterator[T]]) -> T: ...
+    @overload
+    def use_sync(self, dependency: Callable[[], T] | Callable[[Ctx], T]) -> T: ...
+    def use_sync(self, dependency: Callable[..., Any]) -> Any:
+        """Like `use`, in a function that runs in a thread; for dependencies that are not async.
+
+        Raises: as `use`; SyncInsideLoop.
+        """
+        return self._makes().use_sync(dependency, self)
+
+    def _makes(self) -> Provider:
+        if self._provider is None:
+            raise Unsupported(f"job {shown(self.job_id)} runs where no dependency can be made")
+        return self._provider
+
+    def offer_sync(self, queue: str, child: NewJob) -> None:
+        """Like `offer`, for a function in a thread. Raises: LeaseLost, SyncInsideLoop."""
+        self._desk.write_from_thread(NoteKind.OFFER, b"", queue=queue, child=child)
+
     def progress_sync(self, current: float, total: float | None = None, message: str | None = None) -> None:
         """Like `progress`, for a function in a thread. Raises: LeaseLost, SyncInsideLoop."""
         self._desk.write_from_thread(NoteKind.PROGRESS, _progress(current, total, message))
@@ -164,3 +248,15 @@ class Ctx:
 
 def _progress(current: float, total: float | None, message: str | None) -> bytes:
     return encode_plain({"current": current, "total": total, "message": message}, what="progress")
+
+
+def is_annotated(function: Callable[..., Any], parameter: inspect.Parameter, kind: type) -> bool:
+    """Whether a parameter of the function is annotated as this very class."""
+    annotation = parameter.annotation
+    if not isinstance(annotation, str):
+        return annotation is kind
+    found: Any = getattr(function, "__globals__", {}).get(annotation.partition(".")[0])
+    for part in annotation.split(".")[1:]:
+        found = getattr(found, part, None)
+    # A name that is imported for type checkers only is not there at run time: its text must do.
+    return found is kind or (found is None and annotation.rpartition(".")[2] == kind.__name__)

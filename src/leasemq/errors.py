@@ -34,6 +34,7 @@ LeaseMQError
 ├── ResultNotSerializable       a result that is not plain data of the declared type
 ├── ResultTooLarge              an encoded result over the limit
 ├── HandlerTimeout              a handler that outran its `timeout=`
+├── HookFailed                  a start hook that raised, so that its worker claimed nothing
 ├── ChildCrashed                a child process that ended while its handler ran
 ├── ChildRaised                 what a handler in a child process raised, as middleware sees it
 ├── JobEnded                    what waiting for a result can find
@@ -223,6 +224,10 @@ class ChildRaised(LeaseMQError):
         self.error_type = error_type
         self.error_message = error_message
         self.traceback = traceback
+
+
+class HookFailed(LeaseMQError):
+    """A start hook raised, so its worker claimed nothing; the message names the hook."""
 
 
 class JobEnded(LeaseMQError):

@@ -162,11 +162,19 @@ class Plan:
     overrides: bytes
 
     def job(
-        self, id_: str, task: str, payload: bytes, *, creator: Ref | None = None, request: int = 0
+        self,
+        id_: str,
+        task: str,
+        payload: bytes,
+        *,
+        headers: bytes = b"",
+        creator: Ref | None = None,
+        request: int = 0,
     ) -> NewJob:
         """Answer the job to store.
 
         Args:
+            headers: the context that travels with it.
             creator: the job whose function enqueues it.
             request: a random number by which a repeat is known where the id does not tell (`reuse`).
         """
@@ -184,6 +192,7 @@ class Plan:
             reuse=self.reuse,
             parents=self.parents,
             overrides=self.overrides,
+            headers=headers,
             creator=creator,
             request=request,
         )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, cast
 from leasemq.client.connection import Connection, Connections
 from leasemq.client.ids import new_job_id, new_request_number
 from leasemq.client.storing import Offer
-from leasemq.context import Ctx, running_job
+from leasemq.context import Ctx, is_annotated, running_job
 from leasemq.errors import (
     BackendUnavailable,
     IdConflict,
@@ -349,13 +349,4 @@ def runs_in_loop(function: Callable[..., Any]) -> bool:
 def takes_context(function: Callable[..., Any]) -> bool:
     """Answer whether the function's first parameter is annotated as `Ctx`."""
     parameters = list(inspect.signature(function).parameters.values())
-    if not parameters:
-        return False
-    annotation = parameters[0].annotation
-    if not isinstance(annotation, str):
-        return annotation is Ctx
-    found: Any = getattr(function, "__globals__", {}).get(annotation.partition(".")[0])
-    for part in annotation.split(".")[1:]:
-        found = getattr(found, part, None)
-    # A name that is imported for type checkers only is not there at run time: its text must do.
-    return found is Ctx or (found is None and annotation.rpartition(".")[2] == "Ctx")
+    return bool(parameters) and is_annotated(function, parameters[0], Ctx)

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 
-from leasemq.context import Ctx
-from leasemq.errors import LeaseLost, SyncInsideLoop
+from leasemq.context import Ctx, Provider
+from leasemq.errors import HandlerTimeout, LeaseLost, SyncInsideLoop
 from leasemq.protocol.model import Lease, NewJob, Note, Noted, NoteKind
 from leasemq.protocol.names import shown
 from leasemq.protocol.retry import Retry
@@ -78,9 +78,17 @@ class Attempt:
         )
         return self.timed_out or is_late
 
-    def context(self) -> Ctx:
+    def context(self, provider: Provider | None = None) -> Ctx:
         """Make what the function sees of its job."""
-        return Ctx(self.lease, self)
+        return Ctx(self.lease, self, provider)
+
+    def check_counts(self) -> None:
+        """Raise where what the function returns will not count, so that its clean-ups see why."""
+        if self.lost:
+            raise LeaseLost(f"attempt {self.lease.attempts} of job {shown(self.lease.ref.id)} lost its lease")
+        if self.is_out_of_time:
+            self.timed_out = True
+            raise HandlerTimeout(f"task {self.routine.name} ran longer than its timeout")
 
     async def write(
         self, kind: NoteKind, value: bytes, *, queue: str = "", child: NewJob | None = None
@@ -98,7 +106,9 @@ class Attempt:
             "was not recorded; stop, another attempt may be running"
         )
 
-    def write_from_thread(self, kind: NoteKind, value: bytes) -> None:
+    def write_from_thread(
+        self, kind: NoteKind, value: bytes, *, queue: str = "", child: NewJob | None = None
+    ) -> None:
         """Like `write`, from the function's thread; blocks until it is stored. Raises: SyncInsideLoop."""
         with suppress(RuntimeError):  # no loop runs in this thread
             if asyncio.get_running_loop() is self.loop:
@@ -106,4 +116,5 @@ class Attempt:
                     f"ctx.{kind.value}_sync() would block the loop that has to write it; "
                     f"await ctx.{kind.value}() instead"
                 )
-        asyncio.run_coroutine_threadsafe(self.write(kind, value), self.loop).result()
+        writing = self.write(kind, value, queue=queue, child=child)
+        asyncio.run_coroutine_threadsafe(writing, self.loop).result()

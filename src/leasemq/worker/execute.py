@@ -31,6 +31,7 @@ from leasemq.protocol.retry import should_retry
 from leasemq.protocol.times import seconds_to_ms
 from leasemq.worker.attempt import Attempt
 from leasemq.worker.routine import Executor
+from leasemq.worker.scopes import JobScope
 from leasemq.worker.threads import Done, Threads
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
@@ -70,6 +71,8 @@ def _arguments(attempt: Attempt) -> Arguments | Happened:
     """Answer what to call the function with, or why it cannot be called."""
     lease, routine = attempt.lease, attempt.routine
     try:
+        if lease.headers and routine.carried is not None:
+            routine.carried.restore(lease.headers, job=lease.ref.id)
         if lease.overrides:
             overrides = decode_overrides(lease.overrides, job=lease.ref.id)
             attempt.retry = overrides.retry or attempt.retry
@@ -84,24 +87,42 @@ def _arguments(attempt: Attempt) -> Arguments | Happened:
 
 async def _run(attempt: Attempt, arguments: Arguments, threads: Threads) -> Done:
     routine, is_in_loop = attempt.routine, attempt.routine.runs_in is Executor.LOOP
-    context = attempt.context()
+    scope = JobScope(routine.dependencies, routine.shared)
+    context = attempt.context(scope)
     positional, named = arguments
     if routine.takes_context:
         positional = (context, *positional)
     call = partial(routine.call, *positional, **named)
-    run = partial(_run_in_loop, call) if is_in_loop else partial(_run_in_thread, call, threads)
+    if is_in_loop:
+        run = partial(_run_in_loop, attempt, call, scope)
+    else:
+        run = partial(_run_in_thread, partial(scope.run, call, attempt.check_counts), threads)
     if routine.around is not None:
-        run = partial(_run_in_loop, partial(routine.around, context, partial(_value_of, run)))
+        if not is_in_loop and attempt.task is not None:  # but the middleware is, wherever its function runs
+            attempt.on_stop = partial(_cancel, attempt.task)
+        around = partial(routine.around, context, partial(_value_of, run, attempt))
+        run = partial(_run_in_loop, attempt, around, scope)
     return await run()
 
 
-async def _run_in_loop(call: Callable[[], Awaitable[Any]]) -> Done:
-    return Done(await call(), None)
+async def _run_in_loop(attempt: Attempt, call: Callable[[], Awaitable[Any]], scope: JobScope) -> Done:
+    async with scope.level():
+        value = await call()
+        attempt.check_counts()
+    return Done(value, None)
 
 
-async def _value_of(run: Callable[[], Awaitable[Done]]) -> Any:
+def _cancel(task: asyncio.Task[object]) -> None:
+    task.cancel()
+
+
+async def _value_of(run: Callable[[], Awaitable[Done]], attempt: Attempt) -> Any:
     """Answer the value, or raise the error: what middleware sees of a function."""
-    done = await run()
+    stop_middleware, attempt.on_stop = attempt.on_stop, None
+    try:
+        done = await run()
+    finally:
+        attempt.on_stop = stop_middleware
     if done.error is not None:
         raise done.error
     return done.value

@@ -98,13 +98,7 @@ class Worker:
 
         Cancelling it releases what runs, within a second.
         """
-        for hook in self._hooks.start:
-            await hook()
-        try:
-            return await self._work()
-        finally:
-            for hook in reversed(self._hooks.stop):
-                await hook()
+        return await self._hooks.around(self._work, self._stopping, self._hurry)
 
     async def _work(self) -> int:
         crew = Crew(

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from leasemq.context import Ctx
+from leasemq.carried import Carried
+from leasemq.context import Ctx, Provider
+from leasemq.dependencies import NO_DEPENDENCIES, Dependencies
 from leasemq.errors import InvalidSetting
 from leasemq.protocol.envelope import DEFAULT_LIMIT_BYTES
 from leasemq.protocol.retry import Retry
@@ -42,6 +44,9 @@ class Routine:
     executor: Executor | None = None  # None: the loop for an async function, else a thread
     memory_limit_bytes: int | None = None  # of a child process
     around: Around | None = None
+    carried: Carried | None = None  # the context variables that come with its jobs
+    dependencies: Dependencies = NO_DEPENDENCIES
+    shared: Provider | None = None  # the worker's own scope of dependencies
 
     @property
     def runs_in(self) -> Executor:
