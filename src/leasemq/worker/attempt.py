@@ -11,7 +11,7 @@ from leasemq.errors import HandlerTimeout, LeaseLost, SyncInsideLoop
 from leasemq.protocol.model import Lease, NewJob, Note, Noted, NoteKind
 from leasemq.protocol.names import shown
 from leasemq.protocol.retry import Retry
-from leasemq.worker.routine import Executor, Routine
+from leasemq.worker.routine import Routine
 
 WriteNote = Callable[["Attempt", Note], Coroutine[object, object, Noted]]
 
@@ -22,8 +22,8 @@ class Attempt:
     __slots__ = (
         "_write_note",
         "cancel_requested",
-        "deadline_s",
         "interrupted",
+        "is_late",
         "is_over",
         "lease",
         "loop",
@@ -60,7 +60,7 @@ class Attempt:
         self.cancel_requested = lease.cancel_requested
         self.interrupted = False  # we end it: shutdown, or a lease that could not be renewed
         self.timed_out = False  # it was told so
-        self.deadline_s: float | None = None  # by the loop's clock
+        self.is_late: Callable[[], bool] = _never  # whether its time is over, told or not
         self._write_note = write_note
 
     @property
@@ -71,12 +71,7 @@ class Attempt:
     @property
     def is_out_of_time(self) -> bool:
         """Whether its function ran too long; one that blocks the loop ends before it can be told."""
-        is_late = (
-            self.deadline_s is not None
-            and self.routine.runs_in is Executor.LOOP
-            and self.loop.time() > self.deadline_s
-        )
-        return self.timed_out or is_late
+        return self.timed_out or self.is_late()
 
     def context(self, provider: Provider | None = None) -> Ctx:
         """Make what the function sees of its job."""
@@ -118,3 +113,7 @@ class Attempt:
                 )
         writing = self.write(kind, value, queue=queue, child=child)
         asyncio.run_coroutine_threadsafe(writing, self.loop).result()
+
+
+def _never() -> bool:
+    return False

@@ -67,6 +67,7 @@ class Attempts:
         self._loop = asyncio.get_running_loop()
         self._overdue = Overdue(
             self._loop,
+            keeper.clock,
             herald,
             slots=settings.concurrency,
             abandon_after_ms=settings.abandon_after_ms,

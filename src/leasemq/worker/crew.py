@@ -234,6 +234,8 @@ class Crew:
     def _notice(self) -> None:
         """A slot or a lease was given back, here."""
         self._attention.set()
+        if self.attempts.is_clogged:  # this worker has hardly any slots left: another shall take its place
+            self.stopping.set()
         if self.suspect_held and not self.attempts.has_suspect:
             self.suspect_held = False
             self.company.open(self.member)

@@ -61,7 +61,7 @@ class Keeper:
         tell: Tell,
     ) -> None:
         self._make_renewer = make_renewer
-        self._clock = clock
+        self.clock = clock
         self._dice = dice
         self.tell = tell
         self._lock = threading.Lock()
@@ -105,7 +105,7 @@ class Keeper:
 
         A renewal that overtakes its own settlement would be refused and noted on the job for nothing.
         """
-        sent_ms = self._clock()
+        sent_ms = self.clock()
         with self._lock:
             for serial in serials:
                 held = self._table.get(serial)
@@ -125,12 +125,12 @@ class Keeper:
     def in_danger(self) -> list[int]:
         """Answer the leases that may end before they can be renewed."""
         with self._lock:
-            return may_have_ended(self._table.values(), self._clock())
+            return may_have_ended(self._table.values(), self.clock())
 
     def watch_in_ms(self) -> int | None:
         """Answer when to ask `in_danger` next; None: when something is held again."""
         with self._lock:
-            return watch_in_ms(self._table.values(), self._clock())
+            return watch_in_ms(self._table.values(), self.clock())
 
     def look_now(self) -> None:
         """Let the driver try again what failed; the backend was reached by somebody. From any thread."""
@@ -145,7 +145,7 @@ class Keeper:
 
     def renew_due(self) -> int:
         """Renew what is due; answers in how many ms to look again."""
-        now_ms = self.looked_ms = self._clock()
+        now_ms = self.looked_ms = self.clock()
         with self._lock:
             due = to_renew(self._table.values(), now_ms)
             self._in_flight = frozenset(held.serial for held in due)
@@ -160,7 +160,7 @@ class Keeper:
     def _plan(self) -> int:
         """Answer how long until the next look, and remember when that is."""
         with self._lock:
-            now_ms = self._clock()
+            now_ms = self.clock()
             look_ms = look_in_ms(self._table.values(), now_ms)
             wait_ms = LONGEST_LOOK_MS if look_ms is None else min(look_ms, LONGEST_LOOK_MS)
             if self._failures:
@@ -183,7 +183,7 @@ class Keeper:
         pending = list(groups.values())
         while pending:
             group = pending.pop()
-            sent_ms = self._clock()
+            sent_ms = self.clock()
             asked = [(one.job_id, one.fence) for one in group]
             try:
                 told = self._connected().renew(group[0].queue, asked, group[0].lease_ms)

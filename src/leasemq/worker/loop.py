@@ -71,8 +71,7 @@ class Worker:
         self._company = company
         self._hooks = hooks
         self._was_told_to_stop = False
-        self._stopping = asyncio.Event()
-        self._hurry = asyncio.Event()
+        self._stopping, self._hurry = asyncio.Event(), asyncio.Event()
         self._on_hurry: Callable[[], None] = lambda: None
         self._crew: Crew | None = None
 
@@ -92,9 +91,7 @@ class Worker:
         self._stopping.set()
 
     async def run(self) -> int:
-        """Work until stopped; answers the exit code: 0, or 1 if it was hurried or left leases behind.
-
-        75: functions whose jobs were given up had taken more than half of its slots, so it stopped itself.
+        """Work until stopped; answers 0, 1 if hurried or leases were left behind, 75 if its slots were stuck.
 
         Cancelling it releases what runs, within a second.
         """
@@ -153,9 +150,6 @@ class Worker:
         await crew.is_hearing.wait()  # what is pushed during the first claim must not be lost
         while not self._stopping.is_set():
             crew.attempts.raise_bug()
-            if crew.attempts.is_clogged:
-                self._stopping.set()
-                return
             for due in crew.outlook.due(self._clock()):
                 await crew.advance(due)
             if crew.suspect_queue is not None and (suspect := await make_way(crew)) is not None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
+from leasemq.clock import Clock
 from leasemq.events import HandlerAbandoned, HandlerReturned, Herald
 from leasemq.worker.attempt import Attempt
 from leasemq.worker.routine import Executor
@@ -14,7 +16,7 @@ from leasemq.worker.routine import Executor
 @dataclass(frozen=True, slots=True)
 class _Stuck:
     attempt: Attempt
-    since_s: float
+    since_ms: int
 
 
 class Overdue:
@@ -29,6 +31,7 @@ class Overdue:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
+        clock: Clock,
         herald: Herald,
         *,
         slots: int,
@@ -36,6 +39,7 @@ class Overdue:
         give_up: Callable[[Attempt], None],
     ) -> None:
         self._loop = loop
+        self._clock = clock
         self._herald = herald
         self._slots = slots
         self._abandon_after_ms = abandon_after_ms
@@ -52,11 +56,12 @@ class Overdue:
     def begin(self, attempt: Attempt, lease_ms: int) -> None:
         """Let its time run from now, if it is limited."""
         if attempt.timeout_ms is not None:
-            attempt.deadline_s = self._loop.time() + attempt.timeout_ms / 1_000
             after_ms = min(self._abandon_after_ms or lease_ms, lease_ms)
-            self._timers[attempt.serial] = self._loop.call_at(
-                attempt.deadline_s, self._ring, attempt, after_ms
+            self._timers[attempt.serial] = self._loop.call_later(
+                attempt.timeout_ms / 1_000, self._ring, attempt, after_ms
             )
+            if attempt.routine.runs_in is Executor.LOOP:
+                attempt.is_late = partial(self._is_past, self._clock() + attempt.timeout_ms)
 
     def end(self, attempt: Attempt) -> None:
         """Its function has ended."""
@@ -65,14 +70,14 @@ class Overdue:
             timer.cancel()
         stuck = self._stuck.pop(attempt.serial, None)
         if stuck is not None:
-            lease, after_s = attempt.lease, self._loop.time() - stuck.since_s
+            lease = attempt.lease
             self._herald.tell(
                 HandlerReturned(
                     ref=lease.ref,
                     task=lease.task,
                     attempt=lease.attempts,
                     fence=lease.fence.number,
-                    after_ms=round(after_s * 1_000),
+                    after_ms=self._clock() - stuck.since_ms,
                 )
             )
 
@@ -82,6 +87,9 @@ class Overdue:
             timer.cancel()
         self._timers.clear()
         return [one.attempt for one in self._stuck.values()]
+
+    def _is_past(self, deadline_ms: int) -> bool:
+        return self._clock() > deadline_ms
 
     def _ring(self, attempt: Attempt, after_ms: int) -> None:
         """Look in the next turn: what ended while the loop was busy has ended in time, and is heard first."""
@@ -100,7 +108,7 @@ class Overdue:
         if attempt.task is None or attempt.task.done():
             return
         attempt.is_over = True  # all that it writes from now on is refused
-        self._stuck[attempt.serial] = _Stuck(attempt, self._loop.time())
+        self._stuck[attempt.serial] = _Stuck(attempt, self._clock())
         lease = attempt.lease
         self.is_clogged |= lease.suspect or 2 * len(self._stuck) > self._slots
         self._herald.tell(
