@@ -39,13 +39,16 @@ from leasemq.task import (
 )
 from leasemq.worker_setup import (
     MakeWorker,
+    ServingOptions,
     WorkerOptions,
     run_until_signalled,
     stopped_by_signals,
+    take_attendant,
     worker_maker,
 )
 
 if TYPE_CHECKING:
+    from leasemq.serving.attendant import Attendant
     from leasemq.worker import Worker
 
 P = ParamSpec("P")
@@ -274,25 +277,29 @@ class App:
             raise Refused("the app is not open in this event loop; make the worker inside `async with app:`")
         return self._maker(options)(connection.backend)
 
-    def run_worker(self, **options: Unpack[WorkerOptions]) -> int:
+    def run_worker(self, **options: Unpack[ServingOptions]) -> int:
         """Run a worker until SIGTERM or SIGINT, and answer the exit code.
 
-        The first signal drains; a second one gives back what runs, at once. For the main thread.
+        The first signal drains; a second one gives back what runs, at once. For the main thread. With
+        `probe_port` it answers probes, and where systemd asks for notices it gives them.
 
         Raises: InvalidSetting, UnnamedTask, BackendUnavailable, Unsupported.
         """
-        make = self._maker(options)  # a bad option is refused before anything is opened
-        return run_until_signalled(lambda: self._serve(make))
+        attendant, chosen = take_attendant(options)
+        make = self._maker(chosen)  # a bad option is refused before anything is opened
+        with attendant:
+            return run_until_signalled(lambda: self._serve(make, attendant))
 
     def _maker(self, options: WorkerOptions) -> MakeWorker:
         return worker_maker(list(self._tasks.values()), self.settings, options)
 
-    async def _serve(self, make: MakeWorker) -> int:
+    async def _serve(self, make: MakeWorker, attendant: Attendant) -> int:
         connection = await self._connections.enter()
         try:
             can = connection.capabilities
             logger.info("backend %s, durability %s, store %s", can.server, can.durability, can.store_id)
             worker = make(connection.backend)
+            attendant.attend(worker.health)
             with stopped_by_signals(worker):
                 return await worker.run()
         finally:

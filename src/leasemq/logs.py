@@ -25,6 +25,7 @@ from leasemq.events import (
     LeaseInDanger,
     LoopTurned,
     Observer,
+    ProcessEnded,
     ProcessStarted,
     SettlementRefused,
     StraysReleased,
@@ -71,6 +72,8 @@ def level_of(event: Event) -> int:
     """Answer the level at which an event is logged."""
     if isinstance(event, JobEnded):
         return _ENDINGS.get(event.outcome, logging.INFO)
+    if isinstance(event, ProcessEnded) and event.exit_code == 0:
+        return logging.INFO
     return _LEVELS.get(type(event), logging.WARNING)
 
 

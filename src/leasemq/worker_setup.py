@@ -20,6 +20,7 @@ from leasemq.task import Task
 
 if TYPE_CHECKING:
     from leasemq.events import Observer
+    from leasemq.serving.attendant import Attendant
     from leasemq.worker import Worker
 
 
@@ -36,6 +37,13 @@ class WorkerOptions(TypedDict, total=False):
     sweep: bool  # whether it recovers what others let fall; True
     sweep_every: Seconds
     observer: Observer
+
+
+class ServingOptions(WorkerOptions, total=False):
+    """What `app.run_worker(...)` takes beside that."""
+
+    probe_port: int  # answers GET /live, /ready and /startup; 0: any port that is free
+    probe_host: str  # 127.0.0.1
 
 
 STUBBORN_S = 0.5
@@ -78,13 +86,49 @@ def worker_maker(tasks: Sequence[Task[Any, Any]], settings: Settings, options: W
     return lambda backend: Worker(backend, routines, checked, observer=options.get("observer"))
 
 
+def take_attendant(options: ServingOptions) -> tuple[Attendant, WorkerOptions]:
+    """Answer who serves probes, systemd and a supervisor, and the options that are left for the worker.
+
+    Raises: InvalidSetting.
+    """
+    from leasemq.serving.attendant import Attendant
+    from leasemq.serving.probes import LOCALHOST, ProbeAddress
+    from leasemq.serving.reports import Reporter, post
+
+    host, port = options.pop("probe_host", None), options.pop("probe_port", None)
+    if host is not None and port is None:
+        raise InvalidSetting(f"probe_host={host!r} says where probes are answered; give probe_port too")
+    probes = None if port is None else ProbeAddress(port=port, host=host or LOCALHOST)
+    held = post.get()
+    return Attendant(probes, None if held is None else Reporter(held)), options
+
+
 @contextmanager
 def stopped_by_signals(worker: Worker) -> Iterator[None]:
-    """Let SIGTERM and SIGINT stop the worker: the first drains, a second gives back what runs."""
+    """Let SIGTERM and SIGINT stop the worker: the first drains, a second gives back what runs.
+
+    A supervised worker drains at SIGTERM, however often it comes, and hears from its supervisor when to
+    hurry: a signal to the whole group reaches it beside what the supervisor passes on.
+    """
+    from leasemq.serving.reports import HURRY, post
+
     loop = asyncio.get_running_loop()
-    wired = (signal.SIGTERM, signal.SIGINT)
-    for one in wired:
-        loop.add_signal_handler(one, worker.stop)
+
+    told: list[signal.Signals] = []
+
+    def drain() -> None:
+        if not told:
+            told.append(signal.SIGTERM)
+            worker.stop()
+
+    def hurry() -> None:
+        drain()
+        worker.stop()
+
+    alone = {signal.SIGTERM: worker.stop, signal.SIGINT: worker.stop}
+    wired = alone if post.get() is None else {signal.SIGTERM: drain, HURRY: hurry}
+    for one, act in wired.items():
+        loop.add_signal_handler(one, act)
     try:
         yield
     finally:

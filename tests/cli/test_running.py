@@ -49,8 +49,20 @@ def test_the_log_of_a_worker_can_be_json(app: App, folder: Path) -> None:
             worker.send_signal(signal.SIGINT)
             _, log = worker.communicate(timeout=30)
     lines = [json.loads(line) for line in log.splitlines()]
-    assert all(line.keys() == {"at", "level", "message"} for line in lines)
-    assert any("JobEnded" in line["message"] and job.id in line["message"] for line in lines)
+    assert all({"at", "level", "logger", "message"} <= line.keys() for line in lines)
+    (ended,) = [line for line in lines if line.get("event") == "JobEnded"]
+    told = {name: ended[name] for name in ("queue", "task", "job", "generation", "attempt", "outcome")}
+    assert told == {
+        "queue": "default",
+        "task": "add",
+        "job": job.id,
+        "generation": 1,
+        "attempt": 1,
+        "outcome": "completed",
+    }
+    assert ended["fence"] > 0
+    assert len(ended["incarnation"]) == 32
+    assert len({line.get("incarnation") for line in lines if "event" in line}) == 1
 
 
 def test_only_the_queues_that_are_named_are_worked_on(app: App, folder: Path) -> None:

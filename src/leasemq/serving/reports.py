@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 
 from leasemq.serving.view import View
@@ -33,6 +34,10 @@ class Post:
         """Answer what `to_text` wrote. Raises: ValueError."""
         fd, pid = text.split(":")
         return cls(fd=int(fd), supervisor_pid=int(pid))
+
+
+post: ContextVar[Post | None] = ContextVar("leasemq_post", default=None)
+"""Set where this process was started by a supervisor."""
 
 
 class Reporter:
@@ -67,7 +72,7 @@ def decode_view(line: bytes) -> View | None:
         return None
 
 
-def obey_supervisor(post: Post) -> None:
+def obey_supervisor(held: Post) -> None:
     """Let this process end when its supervisor does, and take what a terminal sends for the supervisor's.
 
     SIGINT and SIGHUP reach every process of a terminal's foreground group: the supervisor passes on what
@@ -79,5 +84,6 @@ def obey_supervisor(post: Post) -> None:
     if sys.platform == "linux":
         with suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-    if os.getppid() != post.supervisor_pid:  # it ended before it could be watched
+    post.set(held)
+    if os.getppid() != held.supervisor_pid:  # it ended before it could be watched
         os.kill(os.getpid(), signal.SIGTERM)
