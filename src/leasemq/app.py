@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Un
 
 from leasemq.backend import Backend
 from leasemq.client.connection import Connections, Source
-from leasemq.client.schemes import checked_scheme, in_namespace, open_backend
+from leasemq.client.schemes import anchored, checked_scheme, in_namespace, open_backend
 from leasemq.context import Ctx
 from leasemq.errors import InvalidSetting, Refused
 from leasemq.events import logger
@@ -188,7 +188,9 @@ class App:
                 "no backend is named: give App a URL such as sqlite:///jobs.db, set LEASEMQ_URL, "
                 "or put url into [tool.leasemq] of pyproject.toml"
             )
-        url = settings.url if settings.namespace is None else in_namespace(settings.url, settings.namespace)
+        url = anchored(settings.url, self._project.folder)
+        if settings.namespace is not None:
+            url = in_namespace(url, settings.namespace)
         shared = checked_scheme(url).in_process
         return Source(open=lambda: open_backend(url), is_shared=shared, require_durability=required)
 

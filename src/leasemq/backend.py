@@ -246,7 +246,7 @@ class Insight(Protocol):
         """Answer the records; None where there is none."""
 
     async def find(self, queue: str, where: Filter, cursor: str | None, limit: int) -> Page:
-        """Answer jobs that match, newest accepted first, in pages of at most 1,000."""
+        """Answer jobs that match, newest accepted first, in pages of at most 1,000, and 1 MiB of values."""
 
     async def counts(self, queue: str) -> Counts:
         """Answer stored counts; never reads all jobs. An unknown queue has zeros."""

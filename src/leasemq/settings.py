@@ -85,10 +85,19 @@ class Origin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Project:
-    """`[tool.leasemq]` as it stands, and the file it is from."""
+    """`[tool.leasemq]` as it stands, the file it is from, and the folder it was looked for from."""
 
     path: str = "pyproject.toml"
     table: Mapping[str, object] = field(default_factory=dict)
+    folder: Path | None = None  # relative paths count from here, wherever the process goes later
+
+
+def working_folder() -> Path | None:
+    """Answer the folder the process is in; None if it was deleted."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        return None
 
 
 def read_project(folder: Path | None = None) -> Project:
@@ -96,12 +105,14 @@ def read_project(folder: Path | None = None) -> Project:
 
     Raises: InvalidSetting for a file that cannot be read, or a key that is no setting.
     """
-    folder = Path.cwd() if folder is None else folder
+    folder = working_folder() if folder is None else folder
+    if folder is None:
+        return Project()
     for place in (folder, *folder.parents):
         path = place / "pyproject.toml"
         if path.is_file():
-            return Project(path=str(path), table=_table_of(path))
-    return Project()
+            return Project(path=str(path), table=_table_of(path), folder=folder)
+    return Project(folder=folder)
 
 
 def find_settings(

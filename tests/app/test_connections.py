@@ -166,3 +166,17 @@ def test_loops_that_come_and_go_leave_no_thread_behind(tmp_path: Path) -> None:
         asyncio.run(task.enqueue())
     assert threading.active_count() == before
     assert asyncio.run(counted(app)) == 5
+
+
+@pytest.mark.promise("P-01")
+async def test_a_relative_file_is_the_same_one_after_a_change_of_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    app = App("sqlite:///jobs.db?sync=normal")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    async with app:
+        await app.prepare()
+    assert (tmp_path / "jobs.db").exists()
+    assert not (tmp_path / "elsewhere" / "jobs.db").exists()

@@ -104,3 +104,8 @@ async def test_sqlite_without_full_sync_is_below_d2(tmp_path: Path) -> None:
     app = App(f"sqlite:///{tmp_path}/jobs.db?sync=normal", require_durability="D2")
     with pytest.raises(DurabilityTooLow, match="D1"):
         await app.prepare()
+
+
+def test_a_path_that_no_file_can_have_is_refused() -> None:
+    with pytest.raises(InvalidSetting, match="null character"):
+        open_backend("sqlite:///jobs%00.db")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -65,3 +66,16 @@ def refuse(text: str, *, abort: bool, err: bool) -> None:
 
     assert "mail" in text
     raise click.Abort
+
+
+@pytest.mark.promise("P-54", "A-45")
+def test_an_option_before_the_word_replay_holds_for_it(
+    jobs: App, leasemq: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert leasemq("cancel", "waits", AT).code == 0
+    monkeypatch.setenv("LEASEMQ_URL", f"sqlite:///{folder}/another.db")
+    answer = leasemq("dead", "--url", "sqlite:///jobs.db", "--json", "replay", "waits")
+    assert answer.code == 0, answer.err
+    assert json.loads(answer.out)["jobs"][0]["answer"] == "replayed"
+    assert not (folder / "another.db").exists()
+    assert leasemq("dead", "--task", "send", "replay", "waits").code == 2

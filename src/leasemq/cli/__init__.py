@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ from leasemq.protocol.names import shown
 NOT_DONE = 1  # not found, not allowed in this state, not reachable
 USAGE = 2
 INTERRUPTED = 130  # 128 + SIGINT
+_CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF)
 
 
 def _version() -> str:
@@ -60,7 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = commands.main(
             None if arguments is None else list(arguments), prog_name="leasemq", standalone_mode=False
         )
-        sys.stdout.flush()
+        if sys.stdout is not None:  # None where it was closed before the start
+            sys.stdout.flush()
     except click.UsageError as error:
         return _wrong_use(error)
     except click.ClickException as error:
@@ -70,12 +73,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # Python flushes stdout once more at exit, into the closed pipe: point it elsewhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up_stdout()
         return NOT_DONE  # as click answers where it meets the closed pipe first
+    except OSError as error:
+        if error.errno not in _CANNOT_WRITE:
+            raise
+        _give_up_stdout()
+        return _told(f"the answer could not be written: {error.strerror}", NOT_DONE)
     except LeaseMQError as error:
         return _told(str(error), _code(error))
     return code if isinstance(code, int) else 0
+
+
+def _give_up_stdout() -> None:
+    """Python flushes stdout once more at exit, into what cannot be written: point it elsewhere."""
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _code(error: LeaseMQError) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 
 import click
@@ -109,6 +110,8 @@ def resume(queue: str, url: str | None, app_name: str | None, as_json: bool) -> 
 def drain(queue: str, yes: bool, url: str | None, app_name: str | None, as_json: bool) -> None:
     """Delete the jobs of a queue that have not started."""
     check_queue(queue)
+    if not yes and sys.stdin is None:
+        raise click.UsageError("nobody can be asked, since there is no input; say --yes")
     if not yes:
         click.confirm(f"Delete every job of {shown(queue)} that has not started?", abort=True, err=True)
     removed = looked_at(url, app_name, lambda app: app.queue(queue).drain())

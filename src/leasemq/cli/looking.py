@@ -133,6 +133,11 @@ def dead(
     """List the dead letters: jobs that failed or expired. `dead replay ID` runs one again."""
     if context.invoked_subcommand is None:
         _list(queue, {"states": tuple(DEAD), "task": task}, limit, cursor, _DEAD_LIST, target)
+        return
+    if task is not None or cursor is not None:
+        raise click.UsageError("--task and --cursor choose what is listed; replay takes ids", context)
+    # An option before the subcommand's name holds for the subcommand too, unless it has one of its own.
+    context.default_map = {context.invoked_subcommand: {"queue": queue, **target}}
 
 
 @dead.command("replay")
@@ -158,7 +163,10 @@ def workers(url: str | None, app_name: str | None, as_json: bool) -> None:
     if as_json:
         print_json({"workers": rows})
     else:
-        columns = ("worker", "host", "pid", "version", "queues", "slots", "running", "seen_at")
+        for row in rows:
+            row["holds"] = [f"{one['queue']}/{one['id']}" for one in row["jobs"]]
+        columns = ("worker", "incarnation", "host", "pid", "version", "queues", "slots", "running", "holds")
+        columns = (*columns, "seen_at")
         print_table(columns, [[row[column] for column in columns] for row in rows])
 
 

@@ -15,7 +15,9 @@ import click
 from leasemq.protocol.names import shown
 
 _GAP = "  "
-_CUT = frozenset({"queue", "id", "task", "worker", "host", "queues", "value", "source"})  # may be shortened
+_CUT = frozenset(
+    {"queue", "id", "task", "worker", "incarnation", "host", "queues", "holds", "value", "source"}
+)  # may be shortened
 _LEAST_WIDTH = 8  # but not below this
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)\.\d{3}Z")
 
@@ -30,7 +32,7 @@ def print_table(headings: Iterable[str], rows: Iterable[Sequence[object]]) -> No
     headings = list(headings)
     listed = [list(row) for row in rows]
     cells = [[_cell(value) for value in row] for row in listed]
-    if not sys.stdout.isatty():
+    if not _on_terminal():
         for line in (headings, *cells):
             click.echo("\t".join(line))
         return
@@ -47,7 +49,7 @@ def print_fields(fields: Iterable[tuple[str, object]]) -> None:
     listed = [(name, _cell(value)) for name, value in fields if value is not None]
     width = max((len(name) for name, _ in listed), default=0)
     for name, text in listed:
-        click.echo(f"{name:<{width}}{_GAP}{text}" if sys.stdout.isatty() else f"{name}\t{text}")
+        click.echo(f"{name:<{width}}{_GAP}{text}" if _on_terminal() else f"{name}\t{text}")
 
 
 def print_heading(text: str) -> None:
@@ -105,5 +107,9 @@ def _padded(text: str, width: int, is_number: bool) -> str:
 
 
 def _styled(text: str) -> str:
-    is_plain = os.environ.get("NO_COLOR") or not sys.stdout.isatty()
+    is_plain = os.environ.get("NO_COLOR") or not _on_terminal()
     return text if is_plain else click.style(text, bold=True)
+
+
+def _on_terminal() -> bool:
+    return sys.stdout is not None and sys.stdout.isatty()  # None where it was closed before the start

@@ -18,7 +18,7 @@ from leasemq.app import App
 from leasemq.client.schemes import checked_scheme, has_sqlite_store, sqlite_path
 from leasemq.errors import InvalidSetting
 from leasemq.protocol.names import mask_url, shown
-from leasemq.settings import find_settings, read_project
+from leasemq.settings import find_settings, read_project, working_folder
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -89,7 +89,7 @@ def load_app(name: str) -> App:
 
 
 def _imported(module_name: str) -> ModuleType:
-    folder = str(Path.cwd())
+    folder = str(working_folder() or "this deleted folder")
     if folder not in sys.path:
         sys.path.insert(0, folder)
     try:

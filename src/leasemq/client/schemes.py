@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
+from pathlib import Path
 from urllib.parse import parse_qs, quote, urlsplit
 
 from leasemq.backend import Backend
@@ -92,6 +93,14 @@ def open_backend(url: str, schemes: Mapping[str, Scheme] = SCHEMES) -> Backend:
     if scheme.open is None:
         raise Unsupported(f"{scheme.name}:// cannot be opened")
     return scheme.open(url)
+
+
+def anchored(url: str, folder: Path | None) -> str:
+    """Answer a URL that names the same file from every folder: a relative one counts from `folder`."""
+    relative = url.removeprefix("sqlite:///")
+    if folder is None or relative == url or relative.startswith("/"):
+        return url
+    return f"sqlite:///{quote(str(folder))}/{relative}"
 
 
 def in_namespace(url: str, namespace: str) -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeVar
 
+from leasemq.errors import CorruptRecord
 from leasemq.protocol.model import DAY_MS, Keep, Outcome, Parent, Ref, Settled, State, Unique
 
 
@@ -97,6 +100,26 @@ class JobRecord:
     refused: tuple[RefusedWrite, ...]  # oldest first, the newest 20
     refused_count: int
     log: tuple[bytes, ...]  # oldest first, the newest 100 lines
+
+
+PAGE_BYTES = 1024 * 1024
+Found = TypeVar("Found", bound="JobRecord | CorruptRecord")  # what is stored, or why it cannot be read
+
+
+def fitting(found: Iterable[Found]) -> Iterator[Found]:
+    """Answer the first of these whose values together have at most `PAGE_BYTES`; the first always fits."""
+    left = PAGE_BYTES
+    for place, one in enumerate(found):
+        left -= _values_bytes(one) if isinstance(one, JobRecord) else 0
+        if left < 0 and place > 0:
+            return
+        yield one
+
+
+def _values_bytes(record: JobRecord) -> int:
+    values = (record.result, record.error, record.progress, record.checkpoint)
+    errors = (attempt.error for attempt in record.history)
+    return sum(len(value) for value in (record.payload, *values, *errors, *record.log) if value is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,6 +219,7 @@ class WorkerInfo:
     slots: int
     running: int
     seen_ms: int = 0  # filled in by the backend
+    jobs: tuple[Ref, ...] = ()  # that it holds, the first hundred; of one that ended, while it is written
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from leasemq.backends.memory.shelf import Shelf
 from leasemq.backends.memory.stored import Stored
 from leasemq.errors import CursorExpired
 from leasemq.protocol.checks import check_cursor
-from leasemq.protocol.insight import Counts, EventPage, Filter, Page
+from leasemq.protocol.insight import Counts, EventPage, Filter, Page, fitting
 from leasemq.protocol.model import State
 
 MAX_PAGE = 1_000
@@ -35,9 +35,9 @@ def find(shelf: Shelf, where: Filter, cursor: str | None, limit: int) -> Page:
     matching = [
         job for job in newest_first if (before is None or job.accepted < before) and _matches(job, where, now)
     ]
-    page = matching[: min(limit, MAX_PAGE)]
+    page = tuple(fitting(job.record(now) for job in matching[: min(limit, MAX_PAGE)]))
     more = len(matching) > len(page) and page
-    return Page(jobs=tuple(job.record(now) for job in page), cursor=str(page[-1].accepted) if more else None)
+    return Page(jobs=page, cursor=str(matching[len(page) - 1].accepted) if more else None)
 
 
 def _matches(job: Stored, where: Filter, now: int) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -12,7 +12,7 @@ from leasemq.backends.sqlite.statements import statement
 from leasemq.backends.sqlite.step import PackedEvent, Step
 from leasemq.errors import CorruptRecord, CursorExpired
 from leasemq.protocol.checks import check_cursor
-from leasemq.protocol.insight import Counts, Event, EventKind, EventPage, Filter, JobRecord, Page
+from leasemq.protocol.insight import Counts, Event, EventKind, EventPage, Filter, JobRecord, Page, fitting
 from leasemq.protocol.model import Ref, State
 
 _GET = statement("get")
@@ -23,6 +23,7 @@ _LONGEST_WAITING = statement("longest_waiting")
 _EVENTS = statement("events")
 
 _PAGE_LIMIT = 1_000
+_PART = 50
 _FEW = 10_000  # jobs that are better sorted than searched for among all
 _LANES = (State.WAITING, State.SCHEDULED, State.BLOCKED, State.ACTIVE)  # as find_few.sql asks for them
 _unpack_events = msgspec.msgpack.Decoder(list[PackedEvent]).decode
@@ -64,9 +65,16 @@ def find(step: Step, queue: str, where: Filter, cursor: str | None, limit: int) 
     else:
         rows = _FIND.rows(step.connection, *asked)
     keys = [row[0] for row in rows[:limit]]
-    found = records(step, queue, keys).values()
+    found = list(fitting(_in_parts(step, queue, keys)))
     jobs = tuple(record for record in found if isinstance(record, JobRecord))
-    return Page(jobs=jobs, cursor=str(keys[-1]) if keys and len(rows) > limit else None)
+    has_more = len(found) < len(rows)
+    return Page(jobs=jobs, cursor=str(keys[len(found) - 1]) if found and has_more else None)
+
+
+def _in_parts(step: Step, queue: str, keys: Sequence[int]) -> Iterator[JobRecord | CorruptRecord]:
+    """Read records in small parts, so that no more are in memory than fit on a page, and a few."""
+    for start in range(0, len(keys), _PART):
+        yield from records(step, queue, keys[start : start + _PART]).values()
 
 
 def counts(step: Step, queue: str) -> Counts:

@@ -68,8 +68,11 @@ def located(url: str) -> Location:
     if unknown or len(values) < len(asked):
         what = ", ".join(unknown) or "a parameter given twice"
         raise InvalidSetting(f"{mask_url(url)} has {what}; known are {', '.join(_PARAMETERS)}, each once")
+    path = unquote(parts.path[1:])
+    if "\x00" in path:
+        raise InvalidSetting(f"{mask_url(url)} has a null character in its path, which no file can have")
     return Location(
-        path=unquote(parts.path[1:]),
+        path=path,
         namespace=values.get("namespace", NAMESPACE),
         sync=_sync(values.get("sync", "full")),
         busy_timeout_ms=_milliseconds(values.get("busy_timeout_ms", str(BUSY_TIMEOUT_MS))),

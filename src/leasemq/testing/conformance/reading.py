@@ -96,6 +96,24 @@ async def test_a_page_holds_at_most_a_thousand_jobs(queue: QueueUnderTest) -> No
     assert page.cursor is not None
 
 
+@pytest.mark.promise("P-43", "B34")
+async def test_a_page_holds_at_most_a_mebibyte_of_values_and_at_least_one_job(queue: QueueUnderTest) -> None:
+    payload = b"x" * 400_000
+    await queue.put(*(new_job(f"j{number}", payload=payload) for number in range(5)))
+    await queue.put(new_job("huge", payload=b"x" * 1_500_000))
+
+    sizes, read, cursor = [], [], None
+    while True:
+        page = await queue.backend.find(queue.name, Filter(), cursor, 10)
+        sizes.append(len(page.jobs))
+        read += [record.ref.id for record in page.jobs]
+        if (cursor := page.cursor) is None:
+            break
+
+    assert read == ["huge", "j4", "j3", "j2", "j1", "j0"]
+    assert sizes == [1, 2, 2, 1]
+
+
 @pytest.mark.promise("P-43", "A-35")
 async def test_jobs_are_found_by_state(queue: QueueUnderTest) -> None:
     await queue.finish("completed")
