@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager
+from contextvars import ContextVar
 from types import MappingProxyType, TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack, overload
 
+from leasemq.additions import Additions, H, M
 from leasemq.backend import Backend
 from leasemq.client.connection import Connections, Source
 from leasemq.client.schemes import anchored, checked_scheme, in_namespace, open_backend
 from leasemq.context import Ctx
+from leasemq.decorating import Decorator
 from leasemq.errors import InvalidSetting, Refused
 from leasemq.events import logger
 from leasemq.job import Job
@@ -54,31 +57,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
-
-
-class Decorator:
-    """What `app.task(...)` answers: give it the function. Owner: the decoration under way."""
-
-    def __init__(self, app: App, options: TaskOptions) -> None:
-        self._app = app
-        self._options = options
-
-    # `Ctx` first is the one form in which a type checker can take a parameter away.
-    @overload
-    def __call__(  # type: ignore[overload-overlap]  # an async function also returns something; the first match is meant
-        self, function: Callable[Concatenate[Ctx, P], Coroutine[Any, Any, R]]
-    ) -> AsyncTask[P, R]: ...
-    @overload
-    def __call__(  # type: ignore[overload-overlap]  # as above
-        self, function: Callable[P, Coroutine[Any, Any, R]]
-    ) -> AsyncTask[P, R]: ...
-    @overload
-    def __call__(self, function: Callable[Concatenate[Ctx, P], R]) -> PlainTask[P, R]: ...
-    @overload
-    def __call__(self, function: Callable[P, R]) -> PlainTask[P, R]: ...
-    def __call__(self, function: Callable[..., Any]) -> Task[Any, Any]:
-        """Register the function. Raises: InvalidSetting, InvalidName, InvalidDelay, Unsupported."""
-        return self._app._register(function, self._options)
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class App:
@@ -114,8 +93,12 @@ class App:
         self._tasks: dict[str, Task[Any, Any]] = {}
         self._known_as: dict[str, Task[Any, Any]] = {}
         self._connections = Connections(self._source)
+        self._additions = Additions()
         self._around = Surroundings(
-            connections=self._connections, settings=lambda: self.settings, retry=retry
+            connections=self._connections,
+            settings=lambda: self.settings,
+            retry=retry,
+            additions=self._additions,
         )
 
     # ---- tasks
@@ -139,7 +122,7 @@ class App:
 
         Raises: InvalidSetting, InvalidName, InvalidDelay, Unsupported.
         """
-        return Decorator(self, options) if function is None else self._register(function, options)
+        return Decorator(self._register, options) if function is None else self._register(function, options)
 
     @property
     def tasks(self) -> Mapping[str, Task[Any, Any]]:
@@ -160,6 +143,64 @@ class App:
         self._known_as.update(dict.fromkeys((policy.name, *policy.aliases), task))
         self._tasks[policy.name] = task
         return task
+
+    # ---- what is added to jobs and workers
+
+    def on_start(self, function: H, /) -> H:
+        """Run a function in the loop of each worker before its first claim; async or not.
+
+        An error ends the worker before it claims anything. Raises: InvalidSetting.
+        """
+        return self._additions.add_hook(self._additions.start, function)
+
+    def on_stop(self, function: H, /) -> H:
+        """Run a function in the loop of each worker after its last settlement, the newest first.
+
+        Also when a start hook failed. An error is logged and ends the worker with another code than 0;
+        the other hooks still run. Each has a few seconds. Raises: InvalidSetting.
+        """
+        return self._additions.add_hook(self._additions.stop, function)
+
+    def middleware(self, function: M, /) -> M:
+        """Run `async def f(ctx, call_next)` around each attempt, the first registered outermost.
+
+        In the worker's loop, wherever the job's own function runs. What it returns is the result, what it
+        raises is the failure; `await call_next()` answers the function's value or raises its error.
+
+        Raises: InvalidSetting.
+        """
+        return self._additions.add_middleware(function)
+
+    def carry(self, variable: ContextVar[Any], *, name: str | None = None) -> None:
+        """Let a context variable travel with jobs: its value at the enqueue holds in the function.
+
+        Plain data, 8 KiB for all together. Jobs that the function enqueues take it on. `name` is what it is
+        called on the way, by default the variable's own name. Raises: InvalidSetting.
+        """
+        self._additions.carried.add(variable, name)
+
+    def dependency(self, *, scope: Literal["job", "worker"] = "job") -> Callable[[F], F]:
+        """Say how long what a function makes for `ctx.use` is kept; undeclared ones are made for a job.
+
+        With `worker` it is made once per worker, at first use, and closed at its stop.
+
+        Raises: InvalidSetting.
+        """
+
+        def declare(function: F) -> F:
+            self._additions.dependencies.declare(function, scope)
+            return function
+
+        return declare
+
+    def override(
+        self, dependency: Callable[..., Any], instead: Callable[..., Any]
+    ) -> AbstractContextManager[None]:
+        """Let another function stand in for a dependency: `with app.override(get_db, fake_db):` in a test.
+
+        In all threads and loops. Raises: InvalidSetting.
+        """
+        return self._additions.dependencies.overridden(dependency, instead)
 
     # ---- settings and the backend
 
@@ -203,6 +244,16 @@ class App:
     ) -> None:
         await self._connections.leave()
 
+    def __enter__(self) -> Self:
+        """Open for callers without an event loop. Raises: SyncInsideLoop, and as `async with`."""
+        self._connections.call(self._connections.enter, "`async with app`")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._connections.call(self._connections.leave, "`async with app`")
+
     @asynccontextmanager
     async def lifespan(self, asgi_app: object = None) -> AsyncIterator[None]:
         """Open the app for as long as a web application lives: `Starlette(lifespan=app.lifespan)`."""
@@ -216,6 +267,14 @@ class App:
     async def close(self) -> None:
         """Close what this event loop has open; the next use opens anew."""
         await self._connections.close_here()
+
+    def prepare_sync(self) -> Capabilities:
+        """See `prepare`."""
+        return self._connections.call(self.prepare, "app.prepare()")
+
+    def close_sync(self) -> None:
+        """See `close`; closes what the process's own loop for such callers has open."""
+        self._connections.call(self.close, "app.close()")
 
     def call_sync(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run a coroutine of this app for a caller without an event loop.
@@ -238,6 +297,14 @@ class App:
         """Answer the workers that announced themselves lately."""
         return await (await self._connections.here()).backend.workers()
 
+    def queues_sync(self) -> Sequence[str]:
+        """See `queues`."""
+        return self._connections.call(self.queues, "app.queues()")
+
+    def workers_sync(self) -> Sequence[WorkerInfo]:
+        """See `workers`."""
+        return self._connections.call(self.workers, "app.workers()")
+
     def job(self, queue: str, id_: str, *, generation: int | None = None) -> Job[Any]:
         """Answer a handle on any job; nothing is read. Raises: InvalidQueueName, InvalidJobId.
 
@@ -257,7 +324,7 @@ class App:
             return describe_result(result, job=record.ref.id)
         return task.signature.decode_result(result, job=record.ref.id)
 
-    async def dead(self, *queues: str) -> AsyncIterator[JobRecord]:
+    async def dead(self, *queues: str) -> AsyncGenerator[JobRecord, None]:
         """Answer the dead letters of these queues, or of all, newest first in each."""
         for name in queues or await self.queues():
             async for record in self.queue(name).every_dead():
@@ -266,6 +333,14 @@ class App:
     async def replay(self, job: Named) -> None:
         """Run a dead or cancelled job again. Raises: JobNotFound, IllegalMove, UniqueConflict."""
         await self.queue(job.queue).replay(job.id)
+
+    def dead_sync(self, *queues: str) -> Iterator[JobRecord]:
+        """See `dead`."""
+        return self._connections.iterate(lambda: self.dead(*queues), "app.dead()")
+
+    def replay_sync(self, job: Named) -> None:
+        """See `replay`."""
+        self._connections.call(lambda: self.replay(job), "app.replay(...)")
 
     # ---- workers
 
@@ -293,7 +368,7 @@ class App:
             return run_until_signalled(lambda: self._serve(make, attendant))
 
     def _maker(self, options: WorkerOptions) -> MakeWorker:
-        return worker_maker(list(self._tasks.values()), self.settings, options)
+        return worker_maker(list(self._tasks.values()), self.settings, options, self._additions)
 
     async def _serve(self, make: MakeWorker, attendant: Attendant) -> int:
         connection = await self._connections.enter()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from leasemq.backend import Backend
@@ -85,7 +85,7 @@ class Queue:
         """Answer the dead letters, newest first: jobs that failed or expired."""
         return await self.find(states=DEAD, task=task, cursor=cursor, limit=limit)
 
-    async def every_dead(self) -> AsyncIterator[JobRecord]:
+    async def every_dead(self) -> AsyncGenerator[JobRecord, None]:
         """Answer all dead letters, newest first, read page by page."""
         page = await self.dead(limit=STEP_LIMIT // 10)
         while True:
@@ -180,6 +180,91 @@ class Queue:
         if removed is None:
             raise IllegalMove(f"queue {shown(self.name)} has active jobs; wait for them, or pass force=True")
         return removed
+
+    # ---- the same for callers without an event loop
+
+    def counts_sync(self) -> Counts:
+        """See `counts`."""
+        return self._connections.call(self.counts, "queue.counts()")
+
+    def pause_sync(self) -> None:
+        """See `pause`."""
+        self._connections.call(self.pause, "queue.pause()")
+
+    def resume_sync(self) -> None:
+        """See `resume`."""
+        self._connections.call(self.resume, "queue.resume()")
+
+    def get_sync(self, id_: str) -> JobRecord | None:
+        """See `get`."""
+        return self._connections.call(lambda: self.get(id_), "queue.get(...)")
+
+    def find_sync(
+        self,
+        *,
+        states: Iterable[State | str] = (),
+        task: str | None = None,
+        id_prefix: str | None = None,
+        older_than: Seconds | None = None,
+        cursor: str | None = None,
+        limit: int = 100,
+    ) -> Page:
+        """See `find`."""
+        return self._connections.call(
+            lambda: self.find(
+                states=states,
+                task=task,
+                id_prefix=id_prefix,
+                older_than=older_than,
+                cursor=cursor,
+                limit=limit,
+            ),
+            "queue.find(...)",
+        )
+
+    def dead_sync(self, *, task: str | None = None, cursor: str | None = None, limit: int = 100) -> Page:
+        """See `dead`."""
+        return self.find_sync(states=DEAD, task=task, cursor=cursor, limit=limit)
+
+    def every_dead_sync(self) -> Iterator[JobRecord]:
+        """See `every_dead`."""
+        return self._connections.iterate(self.every_dead, "queue.every_dead()")
+
+    def cancel_sync(self, id_: str) -> CancelAnswer:
+        """See `cancel`."""
+        return self._connections.call(lambda: self.cancel(id_), "queue.cancel(...)")
+
+    def promote_sync(self, id_: str) -> None:
+        """See `promote`."""
+        self._connections.call(lambda: self.promote(id_), "queue.promote(...)")
+
+    def reprioritise_sync(self, id_: str, priority: int) -> None:
+        """See `reprioritise`."""
+        self._connections.call(lambda: self.reprioritise(id_, priority), "queue.reprioritise(...)")
+
+    def reschedule_sync(self, id_: str, delay: Seconds) -> None:
+        """See `reschedule`."""
+        self._connections.call(lambda: self.reschedule(id_, delay), "queue.reschedule(...)")
+
+    def replay_sync(self, id_: str) -> None:
+        """See `replay`."""
+        self._connections.call(lambda: self.replay(id_), "queue.replay(...)")
+
+    def remove_sync(self, id_: str, *, force: bool = False) -> None:
+        """See `remove`."""
+        self._connections.call(lambda: self.remove(id_, force=force), "queue.remove(...)")
+
+    def drain_sync(self) -> int:
+        """See `drain`."""
+        return self._connections.call(self.drain, "queue.drain()")
+
+    def purge_sync(self, states: Iterable[State | str] = TERMINAL, *, older_than: Seconds = 0) -> int:
+        """See `purge`."""
+        return self._connections.call(lambda: self.purge(states, older_than=older_than), "queue.purge(...)")
+
+    def obliterate_sync(self, *, force: bool = False) -> int:
+        """See `obliterate`."""
+        return self._connections.call(lambda: self.obliterate(force=force), "queue.obliterate(...)")
 
     async def _backend(self) -> Backend:
         return (await self._connections.here()).backend

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, cast
 
+from leasemq.additions import Additions
 from leasemq.client.connection import Connection, Connections
 from leasemq.client.ids import new_job_id, new_request_number
 from leasemq.client.storing import Offer
@@ -59,6 +60,7 @@ class Surroundings:
     connections: Connections
     settings: Callable[[], Settings]
     retry: Retry | None
+    additions: Additions
 
 
 class Task(Generic[P, R]):
@@ -164,6 +166,9 @@ class Task(Generic[P, R]):
             lease_ms=self.policy.lease_ms,
             result_limit_bytes=settings.result_limit,
             aliases=self.policy.aliases,
+            around=self._around.additions.around(),
+            carried=self._around.additions.carried,
+            dependencies=self._around.additions.dependencies,
         )
 
     def check_named(self) -> None:
@@ -266,6 +271,7 @@ class Enqueuing(Generic[P, R]):
             self.plan.id or new_job_id(),
             task.name,
             payload,
+            headers=self._around.additions.carried.collect(),
             creator=running_job.get(),
             request=new_request_number() if self.plan.reuse else 0,
         )

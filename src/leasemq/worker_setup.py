@@ -7,10 +7,12 @@ import signal
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from leasemq.additions import Additions, name_of
 from leasemq.backend import Backend
 from leasemq.client.loop_thread import has_running_loop
 from leasemq.errors import InvalidSetting, Refused, SyncInsideLoop
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from leasemq.events import Observer
     from leasemq.serving.attendant import Attendant
     from leasemq.worker import Worker
+    from leasemq.worker.hooks import Hooks
+    from leasemq.worker.scopes import WorkerScope
 
 
 class WorkerOptions(TypedDict, total=False):
@@ -47,16 +51,20 @@ class ServingOptions(WorkerOptions, total=False):
 
 
 STUBBORN_S = 0.5
+CLOSE_SHARED_S = 20.0  # for all that the jobs of a worker shared; each has a bound of its own
 
 MakeWorker = Callable[[Backend], "Worker"]
 
 
-def worker_maker(tasks: Sequence[Task[Any, Any]], settings: Settings, options: WorkerOptions) -> MakeWorker:
+def worker_maker(
+    tasks: Sequence[Task[Any, Any]], settings: Settings, options: WorkerOptions, additions: Additions
+) -> MakeWorker:
     """Answer what makes the worker once the backend is open; all else is checked now.
 
     Raises: InvalidSetting, InvalidQueueName, InvalidDelay, UnnamedTask, TypeError.
     """
     from leasemq.worker import Worker
+    from leasemq.worker.scopes import WorkerScope
     from leasemq.worker.settings import WorkerSettings
 
     if unknown := options.keys() - WorkerOptions.__annotations__.keys():
@@ -83,7 +91,25 @@ def worker_maker(tasks: Sequence[Task[Any, Any]], settings: Settings, options: W
         chosen["name"] = options["name"]
     checked = WorkerSettings(**chosen)
     routines = {task.name: task.routine() for task in tasks}
-    return lambda backend: Worker(backend, routines, checked, observer=options.get("observer"))
+
+    def make(backend: Backend) -> Worker:
+        shared = WorkerScope(additions.dependencies)
+        equipped = {name: replace(routine, shared=shared) for name, routine in routines.items()}
+        hooks = _hooks(additions, shared)
+        return Worker(backend, equipped, checked, observer=options.get("observer"), hooks=hooks)
+
+    return make
+
+
+def _hooks(additions: Additions, shared: WorkerScope) -> Hooks:
+    """Answer what to run around a worker; what its jobs share is closed before the app's own hooks run."""
+    from leasemq.worker.hooks import Hook, Hooks
+
+    start = (Hook(name=name_of(one), call=one) for one in additions.start)
+    stop = (Hook(name=name_of(one), call=one) for one in additions.stop)
+    opening = Hook(name="what jobs share", call=shared.open)
+    closing = Hook(name="what jobs share", call=shared.close, within_s=CLOSE_SHARED_S)
+    return Hooks(start=(opening, *start), stop=(*stop, closing))
 
 
 def take_attendant(options: ServingOptions) -> tuple[Attendant, WorkerOptions]:

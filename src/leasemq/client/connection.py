@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from leasemq.backend import Backend
 from leasemq.client.ends import Ends
 from leasemq.client.intake import Intake
-from leasemq.client.loop_thread import loop_thread
+from leasemq.client.loop_thread import loop_thread, refuse_inside_loop
 from leasemq.errors import DurabilityTooLow
 from leasemq.protocol.insight import Capabilities, Durability
 
 T = TypeVar("T")
+
+_READ_ITEMS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +116,21 @@ class Connections:
         """Run a coroutine for a caller without a loop. Raises: SyncInsideLoop, and whatever it raises."""
         return loop_thread().call(work, instead)
 
+    def iterate(self, make: Callable[[], AsyncGenerator[T, None]], instead: str) -> Iterator[T]:
+        """Answer what an asynchronous generator yields, for a caller without a loop; read some at a time.
+
+        Raises: SyncInsideLoop, at once; and whatever the generator raises.
+        """
+        refuse_inside_loop(instead)
+        return self._read(make(), instead)
+
+    def _read(self, items: AsyncGenerator[T, None], instead: str) -> Iterator[T]:
+        try:
+            while read := self.call(lambda: _some(items), instead):
+                yield from read
+        finally:
+            self.call(items.aclose, instead)
+
     async def close_here(self) -> None:
         """Close the running loop's connection, if there is one; the next use opens anew."""
         place = self._places.pop(asyncio.get_running_loop(), None)
@@ -160,6 +177,17 @@ class Connections:
             if self._shared is None:
                 self._shared = source.open()
             return self._shared
+
+
+async def _some(items: AsyncGenerator[T, None]) -> list[T]:
+    """Answer the next items, at most so many that a caller who stops early has not waited for all."""
+    read: list[T] = []
+    while len(read) < _READ_ITEMS:
+        try:
+            read.append(await anext(items))
+        except StopAsyncIteration:
+            break
+    return read
 
 
 async def _closing(connection: Connection) -> AsyncGenerator[None, None]:

@@ -50,10 +50,7 @@ class LoopThread:
 
         Raises: SyncInsideLoop if the calling thread has a running loop; `instead` says what to await.
         """
-        if has_running_loop():
-            raise SyncInsideLoop(
-                f"a synchronous call inside a running event loop would block it; await {instead} instead"
-            )
+        refuse_inside_loop(instead)
         future = asyncio.run_coroutine_threadsafe(work(), self._started().loop)
         try:
             return future.result()
@@ -104,6 +101,14 @@ class LoopThread:
             async with asyncio.timeout(_CLOSE_WITHIN_S):
                 for closer in closers:
                     await closer()
+
+
+def refuse_inside_loop(instead: str) -> None:
+    """Raise SyncInsideLoop if an event loop runs in the calling thread; `instead` says what to await."""
+    if has_running_loop():
+        raise SyncInsideLoop(
+            f"a synchronous call inside a running event loop would block it; await {instead} instead"
+        )
 
 
 def has_running_loop() -> bool:

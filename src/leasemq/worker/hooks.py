@@ -26,6 +26,7 @@ class Hook:
 
     name: str
     call: Callable[[], Any]
+    within_s: float = STOP_HOOK_S  # to end in, at the stop
 
     async def run(self) -> None:
         """Call it, and await what it answers if that can be awaited."""
@@ -73,7 +74,8 @@ class Hooks:
         """Run the stop hooks, and answer whether all of them ended well."""
         failed: list[str] = []
         done: list[str] = []
-        await _until(hurry, self._stop(done, failed), (STOP_HOOK_S + HURRY_S) * len(self.stop), HURRY_S)
+        within_s = sum(hook.within_s + HURRY_S for hook in self.stop)
+        await _until(hurry, self._stop(done, failed), within_s, HURRY_S)
         left = [hook.name for hook in reversed(self.stop)][len(done) :]
         if left:
             logger.error("stop hooks that were not finished: %s", ", ".join(left))
@@ -82,7 +84,7 @@ class Hooks:
     async def _stop(self, done: list[str], failed: list[str]) -> None:
         for hook in reversed(self.stop):
             try:
-                async with asyncio.timeout(STOP_HOOK_S):
+                async with asyncio.timeout(hook.within_s):
                     await hook.run()
             except (Exception, SystemExit):  # code of the user's: the others run all the same
                 logger.exception("the stop hook %s failed", hook.name)
