@@ -27,6 +27,7 @@ from leasemq.errors import (
 )
 from leasemq.testing.conformance import builders
 from tests.backends.sqlite.conftest import Open, Peek
+from tests.end_to_end.outages import marked_read_only
 
 FILLING = """
 import asyncio, resource, sys
@@ -135,6 +136,24 @@ async def test_a_full_disk_is_told_and_the_backend_works_again_afterwards(backen
     await backend._write(lambda step: step.connection.execute("PRAGMA max_page_count = 100000").fetchall())
     (answer,) = await backend.enqueue("mail", [builders.new_job("a", payload=bytes(1_000_000))])
     assert answer.created
+
+
+@pytest.mark.promise("P-19", "P-82", "P-98")
+async def test_a_file_that_was_read_only_for_a_while_is_written_again(
+    backend: SqliteBackend, path: Path
+) -> None:
+    """A connection that has met such a file would refuse every write for as long as it is open."""
+    await backend.enqueue("q", [builders.new_job("before")])
+    with marked_read_only(path):
+        for _ in range(2):
+            with pytest.raises(BackendUnavailable, match="read-only"):
+                await backend.enqueue("q", [builders.new_job("during")])
+    await backend.enqueue("q", [builders.new_job("after")])
+    assert [record is not None for record in await backend.get("q", ["before", "during", "after"])] == [
+        True,
+        False,
+        True,
+    ]
 
 
 @pytest.mark.promise("P-03", "P-04")

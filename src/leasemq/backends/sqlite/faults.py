@@ -19,6 +19,15 @@ from leasemq.errors import (
 _PRIMARY = 0xFF  # an extended code carries its primary code in the low byte
 _BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL})
 
+_OF_THE_FILE = frozenset(
+    {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN}
+)
+
+
+def is_of_the_file(error: sqlite3.Error) -> bool:
+    """Whether it says nothing of the request: a connection that met it may never be rid of it."""
+    return _primary(error) in _OF_THE_FILE
+
 
 def is_busy(error: sqlite3.Error) -> bool:
     """Whether somebody else has the database's lock for the moment."""

@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Sequence
 
 from leasemq.backends.sqlite.connection import WritingConnection
-from leasemq.backends.sqlite.faults import is_busy, translated
+from leasemq.backends.sqlite.faults import is_busy, is_of_the_file, translated
 from leasemq.backends.sqlite.lane import Hear, Request, T, Work, carried_out
 from leasemq.backends.sqlite.settings import Settings
 from leasemq.backends.sqlite.step import Heard, Step
@@ -80,7 +80,7 @@ class GroupCommit:
             request.run(step)
             heard = step.finish()
         except Exception as error:  # whatever it is, it is the caller's: the thread must go on
-            if not raw.in_transaction and isinstance(error, sqlite3.Error):
+            if isinstance(error, sqlite3.Error) and (not raw.in_transaction or is_of_the_file(error)):
                 raise
             request.error = told(error, self._settings.path)
             raw.execute("ROLLBACK" if is_alone else "ROLLBACK TO request")
