@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
 from leasemq.errors import BackendUnavailable
 from leasemq.events import Draining, HandlerStuck, WorkerStopped
-from leasemq.protocol.model import Outcome, State
+from leasemq.protocol.model import Claimed, Outcome, State
 from leasemq.testing.virtual_loop import pass_time
 from tests.worker.conftest import Theatre
 from tests.worker.stage import Stage
@@ -281,6 +282,40 @@ def test_stopping_during_an_outage_with_nothing_to_write_takes_no_drain(theatre:
         began_ms = stage.clock()
         assert await process.stop() == 0
         assert stage.clock() - began_ms < 1_500
+
+    theatre(play)
+
+
+@pytest.mark.promise("P-03", "P-81", "B12")
+def test_leases_of_a_claim_that_takes_effect_after_the_cancellation_are_released(
+    theatre: Theatre, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def play(stage: Stage) -> None:
+        stage.task("sleep", _sleep)
+        asked = asyncio.Event()
+        claim = stage.backend.claim
+
+        async def late(*request: Any) -> Claimed:
+            await pass_time(0.05)
+            return await claim(*request)
+
+        async def claim_late(*request: Any) -> Claimed:
+            """Like a request that was sent: whoever waits for it cannot take it back."""
+            asked.set()
+            sent = asyncio.ensure_future(late(*request))
+            await asyncio.wait({sent})
+            return sent.result()
+
+        monkeypatch.setattr(stage.backend, "claim", claim_late)
+        await stage.enqueue_many("sleep", [(30.0,)] * 5)
+        process = stage.start()
+        await asked.wait()
+        assert process.task is not None
+        process.task.cancel()
+        await asyncio.wait({process.task})
+        await pass_time(1)
+        counts = await stage.backend.counts("q")
+        assert (counts.waiting, counts.active) == (5, 0)
 
     theatre(play)
 

@@ -14,6 +14,7 @@ from leasemq.worker.dice import Dice
 from leasemq.worker.link import Link
 
 WHO = "claim"
+LATE_MS = 100  # for a claim under way when the worker was cancelled; most take less than a tenth of it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +51,7 @@ class Claims:
         self.has_asked = False  # ever
         self.is_in_doubt = False  # leases may have been taken that nobody here knows of
         self.is_asking = False  # that, or a request is under way
+        self._request: asyncio.Task[Claimed] | None = None
         self.has_failed = False  # since strays were last looked for
 
     async def claim(self, queue: str, limit: int, *, takes_suspect: bool) -> Answered | None:
@@ -64,7 +66,7 @@ class Claims:
         while True:
             self.is_asking = self.has_asked = True
             try:
-                claimed = await self._backend.claim(queue, limit, self._lease_ms, claimant)
+                claimed = await self._ask(queue, limit, claimant)
             except (BackendUnavailable, IndeterminateWrite) as error:
                 self.has_failed = True
                 self.is_in_doubt |= isinstance(error, IndeterminateWrite)
@@ -80,8 +82,19 @@ class Claims:
                 self.is_asking = self.is_in_doubt = False
                 return Answered(claimed=claimed, sent_ms=sent_ms)
 
+    async def _ask(self, queue: str, limit: int, claimant: Claimant) -> Claimed:
+        """Send the request in a task of its own: cancelling whoever waits does not take it back."""
+        self._request = asyncio.get_running_loop().create_task(
+            self._backend.claim(queue, limit, self._lease_ms, claimant)
+        )
+        self._request.add_done_callback(_retrieved)
+        await asyncio.wait({self._request})
+        return self._request.result()
+
     async def own_leases(self, queue: str) -> Sequence[Lease] | None:
         """Answer this life's active leases of a queue; None: the backend cannot be reached."""
+        if self._request is not None and not self._request.done():
+            await asyncio.wait({self._request}, timeout=LATE_MS / 1_000)  # else its leases may not be there yet
         try:
             leases = await self._backend.claimed_by(queue, self._incarnation)
         except (BackendUnavailable, IndeterminateWrite) as error:
@@ -89,3 +102,9 @@ class Claims:
             return None
         self._link.worked(WHO)
         return leases
+
+
+def _retrieved(request: asyncio.Task[Claimed]) -> None:
+    """Look at the error of a request that nobody waits for any more; the leases are looked for instead."""
+    if not request.cancelled():
+        request.exception()
