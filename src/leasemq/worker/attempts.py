@@ -65,7 +65,7 @@ class Attempts:
         self._on_change = on_change
         self._on_offer = on_offer
         self._loop = asyncio.get_running_loop()
-        self._overdue = Overdue(
+        self.overdue = Overdue(
             self._loop,
             keeper.clock,
             herald,
@@ -107,13 +107,13 @@ class Attempts:
         backlog = 2 * max(self._settings.settle_batch, self._settings.concurrency) - unwritten
         if self.is_clogged:
             return 0
-        taken = len(self._running) + self._overdue.stuck
+        taken = len(self._running) + self.overdue.stuck
         return max(0, min(self._settings.concurrency - taken, backlog))
 
     @property
     def is_clogged(self) -> bool:
         """Whether stuck functions have taken so many slots that this worker must end."""
-        return self._overdue.is_clogged
+        return self.overdue.is_clogged
 
     def known(self) -> set[tuple[Ref, Fence]]:
         """Answer which leases are held."""
@@ -180,13 +180,13 @@ class Attempts:
         task.add_done_callback(partial(self._reap, attempt))
         own = _overrides(lease)
         attempt.timeout_ms = own.timeout_ms or routine.timeout_ms
-        self._overdue.begin(attempt, own.lease_ms or routine.lease_ms or self._settings.lease_ms)
+        self.overdue.begin(attempt, own.lease_ms or routine.lease_ms or self._settings.lease_ms)
 
     # ---- ends
 
     def _reap(self, attempt: Attempt, task: asyncio.Task[Happened | None]) -> None:
         """Give the slot back, whatever the end was, and send the settlement."""
-        self._overdue.end(attempt)
+        self.overdue.end(attempt)
         is_settled = self._running.pop(attempt.serial, None) is None  # its job was given up
         attempt.is_over = True
         self._changed.set()
@@ -332,7 +332,7 @@ class Attempts:
 
     def close(self) -> None:
         """Let the threads end, and the program, whatever is stuck."""
-        for attempt in self._overdue.leave_all():
+        for attempt in self.overdue.leave_all():
             leave_behind(attempt)
         self._threads.close()
 

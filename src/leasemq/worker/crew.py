@@ -33,6 +33,8 @@ from leasemq.worker.routine import Routine
 from leasemq.worker.settings import ANNOUNCE_TTL_MS, WorkerSettings
 from leasemq.worker.settler import Bounds, Ending, Lane
 from leasemq.worker.sweeper import FollowUps, Sweeper
+from leasemq.worker.threads import in_own_thread
+from leasemq.worker.watchdog import Watchdog
 
 
 class Crew:
@@ -118,9 +120,16 @@ class Crew:
         )
         return Sweeper(sweep, self.link, self._dice, self.clock, every_ms=every_ms, on_swept=self._swept)
 
-    def upkeep(self) -> list[Coroutine[object, object, None]]:
+    def upkeep(self, *, in_threads: bool) -> list[Coroutine[object, object, None]]:
         """Answer what ends leases: it outlives the chores, so that what they leave can be given back."""
-        return [*(lane.run() for lane in self.lanes.values()), self._watch_deadlines()]
+        upkeep = [*(lane.run() for lane in self.lanes.values()), self._watch_deadlines()]
+        return [*upkeep, self._watch_loop()] if in_threads else upkeep
+
+    async def _watch_loop(self) -> None:
+        stall_after_ms = self.settings.longest_stall_ms
+        watchdog = Watchdog(asyncio.get_running_loop(), self.herald, self.clock, stall_after_ms)
+        self.attempts.overdue.on_begin = watchdog.began
+        await in_own_thread(watchdog.watch, watchdog.stop, "leasemq-watchdog")
 
     def chores(self) -> list[Coroutine[object, object, None]]:
         """Answer what runs beside the claiming loop, until it is cancelled."""

@@ -115,7 +115,9 @@ class Worker:
         code = CRASHED
         try:
             async with asyncio.TaskGroup() as holding:
-                upkeep = [holding.create_task(one) for one in crew.upkeep()]
+                upkeep = [
+                    holding.create_task(one) for one in crew.upkeep(in_threads=self._drive is in_thread)
+                ]
                 keeping = holding.create_task(self._drive(crew.keeper))
                 try:
                     async with asyncio.TaskGroup() as group:

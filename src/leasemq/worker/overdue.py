@@ -44,6 +44,7 @@ class Overdue:
         self._slots = slots
         self._abandon_after_ms = abandon_after_ms
         self._give_up = give_up
+        self.on_begin: Callable[[Attempt], None] = lambda _: None
         self._timers: dict[int, asyncio.Handle] = {}
         self._stuck: dict[int, _Stuck] = {}
         self.is_clogged = False  # once more than half of the slots are stuck, or one that must run alone
@@ -55,6 +56,7 @@ class Overdue:
 
     def begin(self, attempt: Attempt, lease_ms: int) -> None:
         """Let its time run from now, if it is limited."""
+        self.on_begin(attempt)
         if attempt.timeout_ms is not None:
             after_ms = min(self._abandon_after_ms or lease_ms, lease_ms)
             self._timers[attempt.serial] = self._loop.call_later(
