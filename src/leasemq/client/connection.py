@@ -6,6 +6,7 @@ import asyncio
 import os
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -111,6 +112,16 @@ class Connections:
         place.users = max(0, place.users - 1)
         if place.users == 0:
             await self.close_here()
+
+    @contextmanager
+    def coming_from(self, source: Callable[[], Source]) -> Iterator[None]:
+        """Open from another source meanwhile; what is open now is used again afterwards. For tests."""
+        kept = self._source, self._places, self._shared
+        self._source, self._places, self._shared = source, {}, None
+        try:
+            yield
+        finally:
+            self._source, self._places, self._shared = kept
 
     def call(self, work: Callable[[], Coroutine[Any, Any, T]], instead: str) -> T:
         """Run a coroutine for a caller without a loop. Raises: SyncInsideLoop, and whatever it raises."""
