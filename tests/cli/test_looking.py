@@ -263,7 +263,7 @@ def test_doctor_says_what_the_backend_is_and_workers_lists_nobody(filled: App, l
     assert (found["queues"], found["paused"], found["workers"]) == (2, [], 0)
     assert "durability\tD1" in leasemq("doctor", AT).out
     assert json.loads(leasemq("workers", AT, "--json").out) == {"workers": []}
-    assert leasemq("workers", AT).out.startswith("worker\thost")
+    assert leasemq("workers", AT).out.startswith("worker\tincarnation\thost")
 
 
 @pytest.mark.promise("P-99")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 from leasemq.context import Ctx
-from leasemq.events import BackendBack, BackendLost, JobEnded, LeaseWasLost
+from leasemq.events import BackendBack, BackendLost, LeasesInDanger, LeaseWasLost
+from leasemq.logs import level_of
 from leasemq.protocol.model import State
 from leasemq.protocol.retry import Retry
 from leasemq.testing.virtual_loop import pass_time
@@ -37,11 +40,12 @@ def test_an_outage_loses_nothing_and_spends_no_budget(theatre: Theatre, outage_s
         back_ms = stage.clock()
         await stage.until_ended(patience_s=60)
         records = [await stage.job(job) for job in jobs]
-        assert {(one.state, one.failures, one.stalls) for one in records} == {(State.COMPLETED, 0, 0)}
+        ended_as = {(one.state, one.failures, one.stalls, one.refused_count) for one in records}
+        assert ended_as == {(State.COMPLETED, 0, 0, 0)}
         assert set(completed_runs) == set(jobs)
         for process in processes:
             assert len(process.events(BackendLost)) == len(process.events(BackendBack)) == 1
-            assert len([e for e in process.told if not isinstance(e, JobEnded)]) - 2 * 10 <= 45
+            assert len([event for event in process.told if level_of(event) >= logging.INFO]) <= 6
         assert stage.clock() - back_ms < 30_000
 
     theatre(play)
@@ -120,5 +124,72 @@ def test_the_end_of_an_outage_is_told_even_if_nothing_is_left_to_renew(theatre: 
         await stage.until_ended(job)
         await stage.pass_time(3)
         assert len(process.events(BackendLost)) == len(process.events(BackendBack)) == 1
+
+    theatre(play)
+
+
+@pytest.mark.promise("P-19", "P-02")
+def test_a_process_that_starts_when_an_outage_ends_recovers_nothing_of_those_that_outlived_it(
+    theatre: Theatre,
+) -> None:
+    """It cannot know of the outage; whoever tries to renew, however rarely, must come first all the same."""
+
+    async def play(stage: Stage) -> None:
+        async def work() -> None:
+            await pass_time(1)
+
+        stage.task("work", work)
+        for _ in range(6):
+            job = await stage.enqueue("work")
+            holder = stage.start(lease_ms=LEASE_MS)
+            await stage.pass_time(0.5)
+            holder.wire.is_down = True
+            await stage.pass_time(3 * LEASE_MS / 1_000)
+            newcomer = stage.start(lease_ms=LEASE_MS)
+            await stage.pass_time(0.1)  # it has found the lease that has ended
+            holder.wire.is_down = False
+            await stage.until_ended(job)
+            record = await stage.job(job)
+            assert (record.state, record.attempts, record.stalls) == (State.COMPLETED, 1, 0)
+            await holder.stop()
+            await newcomer.stop()
+
+    theatre(play)
+
+
+@pytest.mark.promise("P-19", "P-27")
+def test_an_end_that_cannot_be_written_keeps_its_lease_also_past_the_time_out(theatre: Theatre) -> None:
+    async def play(stage: Stage) -> None:
+        async def work() -> None:
+            await pass_time(0.5)
+
+        stage.task("work", work, timeout_ms=1_000)
+        job = await stage.enqueue("work")
+        holder = stage.start(lease_ms=3 * LEASE_MS)
+        holder.wire.lose_request("settle", times=1_000)
+        stage.start(lease_ms=3 * LEASE_MS)
+        await stage.pass_time(5 * 3 * LEASE_MS / 1_000)
+        holder.wire.plans.clear()
+        await stage.until_ended(job)
+        record = await stage.job(job)
+        assert (record.state, record.attempts, record.stalls) == (State.COMPLETED, 1, 0)
+        assert not holder.events(LeasesInDanger)
+
+    theatre(play)
+
+
+@pytest.mark.promise("P-82", "P-16", "P-19")
+def test_one_line_tells_of_all_leases_that_an_outage_endangers(theatre: Theatre) -> None:
+    async def play(stage: Stage) -> None:
+        async def work() -> None:
+            await pass_time(30)
+
+        stage.task("work", work)
+        await stage.enqueue_many("work", [()] * 50)
+        process = stage.start(lease_ms=LEASE_MS, concurrency=50)
+        await stage.pass_time(1)
+        process.wire.is_down = True
+        await stage.pass_time(3 * LEASE_MS / 1_000)
+        assert [event.count for event in process.events(LeasesInDanger)] == [50]
 
     theatre(play)

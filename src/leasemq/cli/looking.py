@@ -42,6 +42,10 @@ _COUNTS = {  # field: heading
     "paused": "paused",
     "oldest_waiting_s": "oldest",
 }
+_WORKERS = (
+    *("worker", "incarnation", "host", "pid", "version"),
+    *("queues", "slots", "running", "holds", "seen_at"),
+)
 _ATTEMPTS = ("number", "worker", "fence", "claimed_at", "ended_at", "outcome")
 _REFUSED = ("at", "fence", "write", "answer")
 _PARTS = frozenset({"arguments", "result", "error", "history", "refused", "log"})
@@ -165,9 +169,7 @@ def workers(url: str | None, app_name: str | None, as_json: bool) -> None:
     else:
         for row in rows:
             row["holds"] = [f"{one['queue']}/{one['id']}" for one in row["jobs"]]
-        columns = ("worker", "incarnation", "host", "pid", "version", "queues", "slots", "running", "holds")
-        columns = (*columns, "seen_at")
-        print_table(columns, [[row[column] for column in columns] for row in rows])
+        print_table(_WORKERS, [[row[column] for column in _WORKERS] for row in rows])
 
 
 @click.command()

@@ -98,6 +98,7 @@ def worker_plain(worker: WorkerInfo) -> dict[str, Any]:
         "queues": list(worker.queues),
         "slots": worker.slots,
         "running": worker.running,
+        "jobs": [ref_plain(ref) for ref in worker.jobs],
         "seen_at": iso_utc(worker.seen_ms),
     }
 

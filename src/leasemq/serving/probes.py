@@ -163,4 +163,4 @@ def _judged(path: str, look: Look) -> tuple[HTTPStatus, dict[str, object]]:
     view = look()
     answers: dict[str, object] = {"live": view.live, "ready": view.ready, "startup": view.startup}
     is_so = answers[path[1:]]
-    return (HTTPStatus.OK if is_so else HTTPStatus.SERVICE_UNAVAILABLE), {**answers, **view.facts}
+    return (HTTPStatus.OK if is_so else HTTPStatus.SERVICE_UNAVAILABLE), {**view.facts, **answers}

@@ -275,7 +275,7 @@ class Supervisor:
             is_stopping=self._stops > 0,
             facts={
                 "phase": "draining" if self._stops else "supervising",
-                "ready": f"{ready} of {len(listed)}",
+                "ready_processes": f"{ready} of {len(listed)}",
                 "processes": {name: _told(view) for name, view in views.items()},
             },
         )

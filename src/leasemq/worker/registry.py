@@ -1,4 +1,4 @@
-"""Shows this life of the worker in the worker list for as long as it lives."""
+"""Shows this life of the worker in the worker list for as long as it lives, with the jobs that it holds."""
 
 from __future__ import annotations
 
@@ -15,19 +15,37 @@ from leasemq.worker.settings import ANNOUNCE_MS, ANNOUNCE_TTL_MS
 VERSION = "0.1.0"  # the package's; a test compares it with pyproject.toml
 WHO = "announce"
 RETIRE_MS = 250
+JOBS_SHOWN = 100
+SETTLE_MS = 1_000  # a job that is over before that is not worth an announcement of its own
+APART_MS = 4_000  # however often what it holds changes
 
 
-async def announce(backend: Backend, link: Link, info: Callable[[], WorkerInfo]) -> None:
-    """Announce the worker for ever."""
+async def announce(
+    backend: Backend, link: Link, info: Callable[[], WorkerInfo], changed: asyncio.Event
+) -> None:
+    """Announce the worker for ever: regularly, and soon after what it holds has changed."""
     while True:
+        told = info()
         try:
-            await backend.announce(info(), ANNOUNCE_TTL_MS)
+            await backend.announce(told, ANNOUNCE_TTL_MS)
         except (BackendUnavailable, IndeterminateWrite) as error:
             link.failed(WHO, error)
             await link.pause(WHO)
         else:
             link.worked(WHO)
-            await asyncio.sleep(ANNOUNCE_MS / 1_000)
+            await _until_due(told, info, changed)
+
+
+async def _until_due(told: WorkerInfo, info: Callable[[], WorkerInfo], changed: asyncio.Event) -> None:
+    try:
+        async with asyncio.timeout(ANNOUNCE_MS / 1_000):
+            await asyncio.sleep(APART_MS / 1_000)
+            while info() == told:
+                changed.clear()
+                await changed.wait()
+                await asyncio.sleep(SETTLE_MS / 1_000)
+    except TimeoutError:
+        pass
 
 
 async def retire(backend: Backend, incarnation: str) -> None:

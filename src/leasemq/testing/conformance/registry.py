@@ -8,6 +8,7 @@ import pytest
 
 from leasemq.backend import Backend
 from leasemq.protocol.insight import WorkerInfo
+from leasemq.protocol.model import Ref
 from leasemq.testing.conformance.builders import SECOND_MS
 from leasemq.testing.manual_clock import ManualClock
 
@@ -20,6 +21,7 @@ WORKER = WorkerInfo(
     queues=("mail", "日本"),
     slots=8,
     running=3,
+    jobs=(Ref(queue="mail", id="j/1", generation=1), Ref(queue="日本", id="j", generation=4)),
 )
 
 
@@ -61,6 +63,22 @@ async def test_a_retired_life_is_gone_at_once_and_others_stay(backend: Backend) 
     await backend.retire("w-1")
 
     assert [shown.incarnation for shown in await backend.workers()] == ["w-2"]
+
+
+@pytest.mark.promise("P-84", "A-33")
+async def test_a_thousand_lives_of_one_worker_leave_nothing_behind(
+    backend: Backend, clock: ManualClock
+) -> None:
+    for life in range(1_000):
+        await backend.announce(replace(WORKER, incarnation=f"w-{life:04}"), 30 * SECOND_MS)
+        clock.advance(SECOND_MS)
+        if life % 2:
+            await backend.retire(f"w-{life:04}")
+    alive = [shown.incarnation for shown in await backend.workers()]
+    clock.advance(30 * SECOND_MS)
+
+    assert alive == [f"w-{life:04}" for life in range(972, 1_000, 2)]
+    assert list(await backend.workers()) == []
 
 
 @pytest.mark.promise("P-84")
