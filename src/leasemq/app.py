@@ -290,7 +290,7 @@ class App:
         return Queue(name=check_queue(name), _connections=self._connections)
 
     async def queues(self) -> Sequence[str]:
-        """Answer the names of all queues that ever accepted a job."""
+        """Answer the names of all queues that ever accepted a job, or are paused."""
         return await (await self._connections.here()).backend.queues()
 
     async def workers(self) -> Sequence[WorkerInfo]:

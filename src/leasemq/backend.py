@@ -252,7 +252,7 @@ class Insight(Protocol):
         """Answer stored counts; never reads all jobs. An unknown queue has zeros."""
 
     async def queues(self) -> Sequence[str]:
-        """Answer the names of all queues that ever accepted a job, sorted by bytes."""
+        """Answer the names of all queues that ever accepted a job or are paused, sorted by bytes."""
 
     async def events(self, queue: str, cursor: str | None, limit: int) -> EventPage:
         """Answer events after `cursor` ("" the earliest kept; None: none, but the newest cursor).

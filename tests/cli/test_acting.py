@@ -79,3 +79,12 @@ def test_an_option_before_the_word_replay_holds_for_it(
     assert json.loads(answer.out)["jobs"][0]["answer"] == "replayed"
     assert not (folder / "another.db").exists()
     assert leasemq("dead", "--task", "send", "replay", "waits").code == 2
+
+
+@pytest.mark.promise("P-52", "A-20")
+def test_a_queue_that_nobody_knows_is_paused_with_a_note_and_listed(jobs: App, leasemq: Command) -> None:
+    answer = leasemq("pause", "mial", AT)
+    assert (answer.code, answer.out) == (0, "mial: paused\n")
+    assert answer.err == "note: no job was ever enqueued into mial; is its name right?\n"
+    listed = {row["queue"]: row["paused"] for row in json.loads(leasemq("queues", AT, "--json").out)["queues"]}
+    assert listed == {"mail": False, "mial": True}

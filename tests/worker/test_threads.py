@@ -13,6 +13,7 @@ from leasemq.context import Ctx, running_job
 from leasemq.errors import JobCancelled, LeaseLost
 from leasemq.events import HandlerStuck, LeaseWasLost, WorkerStopped
 from leasemq.maintenance import Sweep
+from leasemq.protocol.envelope import decode_plain
 from leasemq.protocol.failure import decode_error
 from leasemq.protocol.model import Outcome, State
 from leasemq.protocol.retry import Retry
@@ -359,3 +360,19 @@ async def test_a_sync_note_in_an_async_function_fails_its_attempt_and_not_the_lo
     told = decode_error(record.error or b"")
     assert (record.state, told.type.rpartition(".")[2]) == (State.FAILED, "SyncInsideLoop")
     assert f"await ctx.{verb}()" in told.message
+
+
+@pytest.mark.promise("P-63", "P-11")
+async def test_a_note_from_a_loop_of_the_function_s_own_is_written_by_the_worker_s(stage: Stage) -> None:
+    def work(ctx: Ctx) -> str:
+        asyncio.run(ctx.progress(1, 2))
+        asyncio.run(ctx.checkpoint("half"))
+        return "done"
+
+    stage.task("work", work)
+    job = await stage.enqueue("work")
+    stage.start()
+    await stage.until_ended(job)
+    record = await stage.job(job)
+    assert (record.state, record.failures) == (State.COMPLETED, 0)
+    assert decode_plain(record.checkpoint or b"", what="checkpoint") == "half"

@@ -90,7 +90,14 @@ def remove(
 @target_options
 def pause(queue: str, url: str | None, app_name: str | None, as_json: bool) -> None:
     """Stop claims of a queue in every process; running jobs go on."""
-    looked_at(url, app_name, lambda app: app.queue(queue).pause())
+
+    async def work(app: App) -> bool:
+        is_known = queue in await app.queues()
+        await app.queue(queue).pause()
+        return is_known
+
+    if not looked_at(url, app_name, work):
+        click.echo(f"note: no job was ever enqueued into {shown(queue)}; is its name right?", err=True)
     _told_of_queue(queue, "paused", as_json=as_json)
 
 

@@ -89,6 +89,10 @@ class Attempt:
         self, kind: NoteKind, value: bytes, *, queue: str = "", child: NewJob | None = None
     ) -> None:
         """Record something about the job under its fence; returns when it is stored. Raises: LeaseLost."""
+        if asyncio.get_running_loop() is not self.loop:  # a function in a thread may run a loop of its own
+            writing = self.write(kind, value, queue=queue, child=child)
+            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(writing, self.loop))
+            return
         lease = self.lease
         if not (self.lost or self.is_over):
             note = Note(

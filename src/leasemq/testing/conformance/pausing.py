@@ -27,6 +27,15 @@ async def test_a_paused_queue_gives_nothing_on_any_view_and_says_why(
 
 
 @pytest.mark.promise("P-52", "A-20")
+async def test_a_paused_queue_is_listed_even_before_its_first_job(queue: QueueUnderTest) -> None:
+    await queue.backend.pause(queue.name)
+    assert list(await queue.backend.queues()) == [queue.name]
+
+    await queue.backend.resume(queue.name)
+    assert list(await queue.backend.queues()) == []
+
+
+@pytest.mark.promise("P-52", "A-20")
 async def test_a_resumed_queue_gives_its_jobs_in_order(queue: QueueUnderTest) -> None:
     await queue.backend.pause(queue.name)
     await queue.enqueue("a", "b")

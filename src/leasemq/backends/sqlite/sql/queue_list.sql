@@ -1,4 +1,4 @@
--- List the queues that ever accepted a job.
+-- List the queues that ever accepted a job, or are paused.
 -- In: :namespace
 -- Out: name; sorted by bytes
-SELECT name FROM leasemq_queue WHERE namespace = :namespace AND accepted > 0 ORDER BY name
+SELECT name FROM leasemq_queue WHERE namespace = :namespace AND (accepted > 0 OR paused) ORDER BY name
