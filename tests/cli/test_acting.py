@@ -86,5 +86,7 @@ def test_a_queue_that_nobody_knows_is_paused_with_a_note_and_listed(jobs: App, l
     answer = leasemq("pause", "mial", AT)
     assert (answer.code, answer.out) == (0, "mial: paused\n")
     assert answer.err == "note: no job was ever enqueued into mial; is its name right?\n"
-    listed = {row["queue"]: row["paused"] for row in json.loads(leasemq("queues", AT, "--json").out)["queues"]}
+    listed = {
+        row["queue"]: row["paused"] for row in json.loads(leasemq("queues", AT, "--json").out)["queues"]
+    }
     assert listed == {"mail": False, "mial": True}

@@ -285,7 +285,9 @@ class MemoryBackend:
     async def queues(self) -> Sequence[str]:
         """See `Insight.queues`."""
         with self._lock:
-            names = [name for name, shelf in self._shelves.items() if shelf.counts["accepted"] or shelf.paused]
+            names = [
+                name for name, shelf in self._shelves.items() if shelf.counts["accepted"] or shelf.paused
+            ]
             return tuple(sorted(names, key=str.encode))
 
     async def events(self, queue: str, cursor: str | None, limit: int) -> EventPage:
