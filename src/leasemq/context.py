@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 from leasemq.errors import JobCancelled, Unsupported
 from leasemq.protocol.envelope import decode_plain, encode_plain
@@ -16,6 +16,10 @@ from leasemq.protocol.model import Lease, NewJob, NoteKind, Ref
 from leasemq.protocol.names import shown
 
 T = TypeVar("T")
+
+if TYPE_CHECKING:
+    MadeForWorker = Callable[[], T] | Callable[["WorkerCtx"], T]
+    Made = MadeForWorker[T] | Callable[["Ctx"], T]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -74,17 +78,13 @@ class WorkerCtx:
         self._provider = provider
 
     @overload
-    async def use(
-        self, dependency: Callable[[], AsyncIterator[T]] | Callable[[WorkerCtx], AsyncIterator[T]]
-    ) -> T: ...
+    async def use(self, dependency: MadeForWorker[AsyncIterator[T]]) -> T: ...
     @overload
-    async def use(self, dependency: Callable[[], Iterator[T]] | Callable[[WorkerCtx], Iterator[T]]) -> T: ...
+    async def use(self, dependency: MadeForWorker[Iterator[T]]) -> T: ...
     @overload
-    async def use(
-        self, dependency: Callable[[], Coroutine[Any, Any, T]] | Callable[[WorkerCtx], Coroutine[Any, Any, T]]
-    ) -> T: ...
+    async def use(self, dependency: MadeForWorker[Coroutine[Any, Any, T]]) -> T: ...
     @overload
-    async def use(self, dependency: Callable[[], T] | Callable[[WorkerCtx], T]) -> T: ...
+    async def use(self, dependency: MadeForWorker[T]) -> T: ...
     async def use(self, dependency: Callable[..., Any]) -> Any:
         """Answer what another dependency of the worker makes. Raises: InvalidSetting, what it raises."""
         return await self._provider.use(dependency, self)
@@ -192,17 +192,13 @@ class Ctx:
         await self._desk.write(NoteKind.OFFER, b"", queue=queue, child=child)
 
     @overload
-    async def use(
-        self, dependency: Callable[[], AsyncIterator[T]] | Callable[[Ctx], AsyncIterator[T]]
-    ) -> T: ...
+    async def use(self, dependency: Made[AsyncIterator[T]]) -> T: ...
     @overload
-    async def use(self, dependency: Callable[[], Iterator[T]] | Callable[[Ctx], Iterator[T]]) -> T: ...
+    async def use(self, dependency: Made[Iterator[T]]) -> T: ...
     @overload
-    async def use(
-        self, dependency: Callable[[], Coroutine[Any, Any, T]] | Callable[[Ctx], Coroutine[Any, Any, T]]
-    ) -> T: ...
+    async def use(self, dependency: Made[Coroutine[Any, Any, T]]) -> T: ...
     @overload
-    async def use(self, dependency: Callable[[], T] | Callable[[Ctx], T]) -> T: ...
+    async def use(self, dependency: Made[T]) -> T: ...
     async def use(self, dependency: Callable[..., Any]) -> Any:
         """Answer what a dependency makes: a value, or what a generator yields; once in its scope.
 
@@ -214,9 +210,9 @@ class Ctx:
         return await self._makes().use(dependency, self)
 
     @overload
-    def use_sync(self, dependency: Callable[[], Iterator[T]] | Callable[[Ctx], Iterator[T]]) -> T: ...
+    def use_sync(self, dependency: Made[Iterator[T]]) -> T: ...
     @overload
-    def use_sync(self, dependency: Callable[[], T] | Callable[[Ctx], T]) -> T: ...
+    def use_sync(self, dependency: Made[T]) -> T: ...
     def use_sync(self, dependency: Callable[..., Any]) -> Any:
         """Like `use`, in a function that runs in a thread; for dependencies that are not async.
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, assert_type
 
 from leasemq import App, Ctx, Job, Parent, Retry, Secret, State, Task, Unique
+from leasemq.context import WorkerCtx
+from leasemq.protocol.insight import Counts, JobRecord
 from leasemq.task import Call, Enqueuing, PlainTask
 
 app = App("sqlite:///jobs.db", retry=Retry(3), lease=30, keep_result=timedelta(hours=1))
@@ -98,3 +102,69 @@ def helper(ways: Enqueuing[[str], Any]) -> None:
 
 if __name__ == "__main__":
     asyncio.run(produce())
+
+
+tenant: ContextVar[str] = ContextVar("tenant")
+app.carry(tenant)
+app.carry(tenant, name="tenant")
+
+
+@app.on_start
+async def connect() -> None: ...
+
+
+@app.on_stop
+def disconnect() -> None: ...
+
+
+@app.middleware
+async def timed(ctx: Ctx, call_next: Callable[[], Awaitable[Any]]) -> Any:
+    return await call_next()
+
+
+async def get_session(ctx: Ctx) -> AsyncIterator[int]:
+    yield ctx.attempt
+
+
+def get_file() -> Iterator[bytes]:
+    yield b""
+
+
+@app.dependency(scope="worker")
+async def get_client(worker: WorkerCtx) -> AsyncGenerator[list[int], None]:
+    yield [await worker.use(get_limit)]
+
+
+@app.dependency(scope="worker")
+async def get_limit() -> int:
+    return 3
+
+
+def get_name() -> str:
+    return "name"
+
+
+@app.task
+async def uses(ctx: Ctx) -> None:
+    assert_type(await ctx.use(get_session), int)
+    assert_type(await ctx.use(get_file), bytes)
+    assert_type(await ctx.use(get_client), list[int])
+    assert_type(await ctx.use(get_limit), int)
+    assert_type(await ctx.use(get_name), str)
+
+
+@app.task
+def uses_in_thread(ctx: Ctx) -> None:
+    assert_type(ctx.use_sync(get_file), bytes)
+    assert_type(ctx.use_sync(get_name), str)
+
+
+def operate() -> None:
+    with app, app.override(get_name, get_name):
+        queue = app.queue("mail")
+        queue.pause_sync()
+        assert_type(queue.counts_sync(), Counts)
+        assert_type(queue.get_sync("x"), JobRecord | None)
+        for record in app.dead_sync():
+            app.replay_sync(send_mail.job(record.ref.id))
+        assert_type(next(queue.every_dead_sync()), JobRecord)

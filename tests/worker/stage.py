@@ -23,6 +23,7 @@ from leasemq.testing.faults import Wire, faulty
 from leasemq.testing.virtual_loop import VirtualClock, VirtualLoop, pass_time
 from leasemq.worker import Routine, Worker, WorkerSettings, in_loop, in_thread
 from leasemq.worker.company import Company
+from leasemq.worker.hooks import NO_HOOKS, Hooks
 
 Handler = Callable[..., Any]
 E = TypeVar("E")
@@ -117,7 +118,12 @@ class Stage:
         return record
 
     def process(
-        self, *, routines: dict[str, Routine] | None = None, company: Company | None = None, **settings: Any
+        self,
+        *,
+        routines: dict[str, Routine] | None = None,
+        company: Company | None = None,
+        hooks: Hooks = NO_HOOKS,
+        **settings: Any,
     ) -> Process:
         """Make a worker that stands for a process."""
         wire = Wire()
@@ -131,6 +137,7 @@ class Stage:
             keeper=in_loop if self.is_virtual else in_thread,
             clock=self.clock,
             company=company or Company(),
+            hooks=hooks,
         )
         process = Process(worker=worker, wire=wire, told=told)
         self.processes.append(process)
@@ -212,6 +219,16 @@ async def _stage(backend: Backend, clock: Callable[[], int], *, is_virtual: bool
 
 
 Play = Callable[[Stage], Coroutine[Any, Any, None]]
+
+
+def perform_in_real_time(play: Play) -> None:
+    """Run a test's play in real time and in memory: with threads there is no other."""
+
+    async def main() -> None:
+        async with real_stage() as stage:
+            await play(stage)
+
+    asyncio.run(main())
 
 
 def perform(play: Play, backend_name: str, folder: Path, *, seed: int | None = None) -> None:
