@@ -24,11 +24,12 @@ from leasemq.worker.claims import Answered, Claims
 from leasemq.worker.company import Company, Member
 from leasemq.worker.dice import Dice
 from leasemq.worker.ears import listen
+from leasemq.worker.executors import Executors
 from leasemq.worker.health import Health, Phase
 from leasemq.worker.keeper import Keeper, Round
 from leasemq.worker.link import Link
 from leasemq.worker.outlook import Outlook
-from leasemq.worker.registry import VERSION, announce
+from leasemq.worker.registry import JOBS_SHOWN, VERSION, announce
 from leasemq.worker.routine import Routine
 from leasemq.worker.settings import ANNOUNCE_TTL_MS, WorkerSettings
 from leasemq.worker.settler import Bounds, Ending, Lane
@@ -62,6 +63,7 @@ class Crew:
         self.suspect_held = False  # one runs here, with the process to itself
         self.is_hearing = asyncio.Event()
         self._attention = asyncio.Event()
+        self._holds_others = asyncio.Event()  # than a moment ago
         self._early_cancels: set[Ref] = set()  # heard while a claim was out: of jobs that it may bring
         self._margin_ms = margin_ms(settings.lease_ms, settings.heartbeat_for(settings.lease_ms))
         self._dice = Dice(source)
@@ -101,6 +103,7 @@ class Crew:
             settings=self.settings,
             lanes=self.lanes,
             keeper=self.keeper,
+            executors=Executors(self.stopping),
             herald=self.herald,
             dice=self._dice,
             on_change=self._notice,
@@ -143,7 +146,7 @@ class Crew:
                 on_wake=self._hear,
             ),
             self.follow_ups.run(),
-            announce(self.backend, self.link, self._info),
+            announce(self.backend, self.link, self._info, self._holds_others),
         ]
         return [*chores, self.sweeper.run()] if self.settings.sweep else chores
 
@@ -187,6 +190,7 @@ class Crew:
         self.attempts.cancel(self._early_cancels)
         self._early_cancels.clear()
         self.suspect_held = self.attempts.has_suspect
+        self._holds_others.set()
 
     async def advance(self, queue: str) -> None:
         """A job there is due: let it wait in order, and expect the next one when it is due."""
@@ -243,6 +247,7 @@ class Crew:
     def _notice(self) -> None:
         """A slot or a lease was given back, here."""
         self._attention.set()
+        self._holds_others.set()
         if self.attempts.is_clogged:  # this worker has hardly any slots left: another shall take its place
             self.stopping.set()
         if self.suspect_held and not self.attempts.has_suspect:
@@ -292,6 +297,7 @@ class Crew:
             self._attention.set()
 
     def _info(self) -> WorkerInfo:
+        held = sorted((ref for ref, _ in self.attempts.known()), key=lambda ref: (ref.queue, ref.id))
         return WorkerInfo(
             worker=self.settings.name,
             incarnation=self.incarnation,
@@ -301,6 +307,7 @@ class Crew:
             queues=self.queues,
             slots=self.settings.concurrency,
             running=self.attempts.running,
+            jobs=tuple(held[:JOBS_SHOWN]),
         )
 
 
