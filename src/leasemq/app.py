@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
 from contextvars import ContextVar
+from pathlib import PurePath
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack, overload
 
 from leasemq.additions import Additions, H, M
 from leasemq.backend import Backend
 from leasemq.client.connection import Connections, Source
+from leasemq.client.loop_thread import has_running_loop
 from leasemq.client.schemes import anchored, checked_scheme, in_namespace, open_backend
 from leasemq.context import Ctx
 from leasemq.decorating import Decorator
 from leasemq.errors import InvalidSetting, Refused
 from leasemq.events import logger
 from leasemq.job import Job
-from leasemq.policy import Named, TaskOptions, checked_policy
+from leasemq.policy import Named, TaskOptions, check_retry, checked_policy
 from leasemq.protocol.envelope import describe_result
 from leasemq.protocol.insight import Capabilities, JobRecord, WorkerInfo
 from leasemq.protocol.names import check_job_id, check_queue, shown
@@ -83,8 +85,8 @@ class App:
         if unknown := settings.keys() - SettingArguments.__annotations__.keys():
             allowed = ", ".join(("retry", *SettingArguments.__annotations__))
             raise TypeError(f"App() got an unexpected keyword argument {min(unknown)!r}; it takes {allowed}")
-        if retry is not None and not isinstance(retry, Retry):
-            raise InvalidSetting(f"retry={retry!r} is not a Retry; say retry=Retry({retry!r})")
+        check_retry(retry)
+        _check_backend(url)
         self._given = None if url is None or isinstance(url, str) else url
         self._arguments: dict[str, object] = {"url": url if isinstance(url, str) else None, **settings}
         find_settings(self._arguments, Project(), {})  # a wrong argument is refused where it stands
@@ -349,7 +351,7 @@ class App:
 
         Raises: Refused if the app is not open here; InvalidSetting, UnnamedTask.
         """
-        connection = self._connections.open_here()
+        connection = self._connections.open_here() if has_running_loop() else None
         if connection is None:
             raise Refused("the app is not open in this event loop; make the worker inside `async with app:`")
         return self._maker(options)(connection.backend)
@@ -381,3 +383,10 @@ class App:
                 return await worker.run()
         finally:
             await self._connections.leave()
+
+
+def _check_backend(given: object) -> None:
+    if isinstance(given, PurePath):
+        raise InvalidSetting(f"App({given!r}) is a path; say App('sqlite:///{given}')")
+    if not (given is None or isinstance(given, str) or hasattr(given, "claim")):
+        raise InvalidSetting(f"App({given!r}) names no backend; give a URL such as sqlite:///jobs.db")

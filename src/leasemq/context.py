@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
-from leasemq.errors import JobCancelled, Unsupported
+from leasemq.errors import JobCancelled, PayloadRejected, Unsupported
 from leasemq.protocol.envelope import decode_plain, encode_plain
 from leasemq.protocol.model import Lease, NewJob, NoteKind, Ref
 from leasemq.protocol.names import shown
@@ -181,7 +181,7 @@ class Ctx:
 
     async def log(self, message: str) -> None:
         """Add a line to the job's own log; the newest 100 are kept. Raises: LeaseLost."""
-        await self._desk.write(NoteKind.LOG, encode_plain(message, what="log line"))
+        await self._desk.write(NoteKind.LOG, _log_line(message))
 
     async def checkpoint(self, value: Any) -> None:
         """Leave plain data for the next attempt. Raises: LeaseLost, PayloadRejected, PayloadTooLarge."""
@@ -235,14 +235,23 @@ class Ctx:
 
     def log_sync(self, message: str) -> None:
         """Like `log`, for a function in a thread. Raises: LeaseLost, SyncInsideLoop."""
-        self._desk.write_from_thread(NoteKind.LOG, encode_plain(message, what="log line"))
+        self._desk.write_from_thread(NoteKind.LOG, _log_line(message))
 
     def checkpoint_sync(self, value: Any) -> None:
         """Like `checkpoint`, for a function in a thread. Raises: LeaseLost, SyncInsideLoop."""
         self._desk.write_from_thread(NoteKind.CHECKPOINT, encode_plain(value, what="checkpoint"))
 
 
+def _log_line(message: object) -> bytes:
+    if not isinstance(message, str):
+        raise PayloadRejected(f"a log line is a text, not {message!r:.100}")
+    return encode_plain(message, what="log line")
+
+
 def _progress(current: float, total: float | None, message: str | None) -> bytes:
+    for name, value in (("current", current), ("total", total or 0)):
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise PayloadRejected(f"progress has {name}={value!r:.100}, which is no number")
     return encode_plain({"current": current, "total": total, "message": message}, what="progress")
 
 

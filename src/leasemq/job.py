@@ -171,6 +171,8 @@ class Job(Generic[R]):
 
 def ref_of_plain(plain: Mapping[str, object]) -> tuple[str, str, int | None]:
     """Answer queue, id and generation of a handle that was stored as plain data. Raises: Refused."""
+    if not isinstance(plain, Mapping):
+        raise Refused(f"{plain!r} is no handle: it needs the mapping that job.to_plain() gave")
     queue, id_, generation = plain.get("queue"), plain.get("id"), plain.get("generation")
     if not isinstance(queue, str) or not isinstance(id_, str):
         raise Refused(f"{dict(plain)!r} is no handle: it needs the texts queue and id, as in job.to_plain()")

@@ -202,9 +202,7 @@ def checked_policy(options: TaskOptions, default_name: str, *, is_async: bool) -
     """Answer the task's policy. Raises: InvalidSetting, InvalidName, InvalidDelay, Unsupported, TypeError."""
     _check_words(options, TaskOptions, "task")
     _check_executor(options.get("executor", "auto"), is_async=is_async)
-    retry = options.get("retry")
-    if retry is not None and not isinstance(retry, Retry):
-        raise InvalidSetting(f"retry={retry!r} is not a Retry; say retry=Retry({retry!r})")
+    retry = check_retry(options.get("retry"))
     aliases = options.get("aliases", ())
     if isinstance(aliases, str):
         raise InvalidSetting(f"aliases={aliases!r} is a text; say aliases=({aliases!r},)")
@@ -240,14 +238,12 @@ def checked_plan(policy: Policy, default_keep: Keep, options: CallOptions) -> Pl
         _from_zero(options, "keep_dead"),
     )
     ttl_ms = _positive(options, "ttl")
-    retry = options.get("retry")
-    if retry is not None and not isinstance(retry, Retry):
-        raise InvalidSetting(f"retry={retry!r} is not a Retry; say retry=Retry({retry!r})")
+    retry = check_retry(options.get("retry"))
     overrides = Overrides(retry=retry, timeout_ms=_positive(options, "timeout"))
     return Plan(
         queue=check_queue(options.get("queue", policy.queue)),
         id=check_job_id(options["id"]) if "id" in options else None,
-        strict=bool(options.get("strict", False)),
+        strict=_flag("strict", options.get("strict", False)),
         delay_ms=seconds_to_ms(options.get("delay", 0)),
         due_at_ms=max(0, due_at_ms(options["due_at"])) if "due_at" in options else None,
         priority=_whole("priority", options.get("priority", policy.priority), PRIORITIES),
@@ -258,7 +254,7 @@ def checked_plan(policy: Policy, default_keep: Keep, options: CallOptions) -> Pl
         keep=keep,
         unique=_unique(options.get("unique")),
         reuse=_terminal_states("reuse", options.get("reuse", ())),
-        parents=tuple(_parent(one) for one in options.get("after", ())),
+        parents=tuple(_parent(one) for one in _listed("after", options.get("after", ()))),
         overrides=encode_overrides(overrides),
     )
 
@@ -275,6 +271,14 @@ def _check_words(options: Mapping[str, Any], known: type, place: str) -> None:
     if unknown := options.keys() - known.__annotations__.keys():
         allowed = ", ".join(get_type_hints(known))
         raise TypeError(f"{place}() got an unexpected keyword argument {min(unknown)!r}; it takes {allowed}")
+
+
+def check_retry(given: object) -> Retry | None:
+    """Answer what is a policy or None. Raises: InvalidSetting."""
+    if given is None or isinstance(given, Retry):
+        return given
+    remedy = f"Retry(max_retries={given!r})" if type(given) is int else "Retry(max_retries=5)"
+    raise InvalidSetting(f"retry={given!r} is not a Retry; say retry={remedy}")
 
 
 def _check_executor(executor: str, *, is_async: bool) -> None:
@@ -334,7 +338,21 @@ def _terminal_states(name: str, given: Iterable[State | str]) -> frozenset[State
     return frozenset(chosen)
 
 
+def _flag(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidSetting(f"{name}={value!r} is neither True nor False")
+    return value
+
+
+def _listed(name: str, given: object) -> Iterable[Any]:
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise InvalidSetting(f"{name}={given!r} is no list; say {name}=[job]")
+    return given
+
+
 def _parent(given: Named | Parent) -> Parent:
+    if not (isinstance(getattr(given, "queue", None), str) and isinstance(getattr(given, "id", None), str)):
+        raise InvalidSetting(f"after has {given!r}, which is neither a job nor a leasemq.Parent")
     if isinstance(given, Parent):
         check_queue(given.queue)
         check_job_id(given.id)

@@ -90,7 +90,7 @@ def test_a_wrong_argument_is_refused_where_the_app_is_made() -> None:
         App("memory://", namespace="a\nb")
     with pytest.raises(TypeError, match="leese"):
         App("memory://", leese=3)  # type: ignore[call-arg]  # the misspelling is the point
-    with pytest.raises(InvalidSetting, match=r"retry=3.*Retry\(3\)"):
+    with pytest.raises(InvalidSetting, match=r"retry=3.*Retry\(max_retries=3\)"):
         App("memory://", retry=3)  # type: ignore[arg-type]  # a number is the point
 
 

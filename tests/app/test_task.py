@@ -107,7 +107,7 @@ def test_two_tasks_of_one_name_are_refused_aliases_included() -> None:
     [
         ({"name": ""}, InvalidName, "empty"),
         ({"queue": "a\nb"}, InvalidQueueName, "control"),
-        ({"retry": 5}, InvalidSetting, r"retry=Retry\(5\)"),
+        ({"retry": 5}, InvalidSetting, r"retry=Retry\(max_retries=5\)"),
         ({"timeout": 0}, InvalidSetting, "timeout"),
         ({"timeout": -1}, InvalidSetting, "timeout"),
         ({"lease": float("nan")}, InvalidSetting, "lease"),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from leasemq.errors import InvalidSetting
 from leasemq.protocol.insight import Schedule
 from leasemq.protocol.model import PRIORITIES, NewJob, Note, NoteKind, Unique, UniqueMode, UniqueUntil
-from leasemq.protocol.names import check_job_id, check_key, check_queue, check_task_name, shown_value
+from leasemq.protocol.names import check_job_id, check_key, check_queue, check_task_name, shown, shown_value
 from leasemq.protocol.times import MAX_DURATION_MS
 
 MAX_BATCH = 1_000
@@ -20,6 +20,8 @@ def check_new_jobs(queue: str, jobs: Sequence[NewJob]) -> None:
     check_queue(queue)
     for job in jobs:
         _check_new_job(job)
+        if any((parent.queue, parent.id) == (queue, job.id) for parent in job.parents):
+            raise InvalidSetting(f"job {shown(job.id)} of queue {shown(queue)} would wait for itself")
 
 
 def check_priority(priority: int) -> int:
@@ -52,11 +54,12 @@ def check_notes(notes: Sequence[Note]) -> None:
             check_new_jobs(note.queue, () if note.child is None else (note.child,))
 
 
-def check_cursor(cursor: str) -> int:
+def check_cursor(cursor: object) -> int:
     """Answer the number that a cursor of ours stands for. Raises: InvalidSetting."""
-    if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 20):  # below 2**63, as all are
+    text = cursor if isinstance(cursor, str) else ""
+    if not (text.isascii() and text.isdigit() and len(text) < 20):  # below 2**63, as all are
         raise InvalidSetting(f"cursor {shown_value(cursor)} was not given by an earlier page")
-    return int(cursor)
+    return int(text)
 
 
 def check_schedule(schedule: Schedule) -> None:

@@ -47,13 +47,14 @@ def get(step: Step, queue: str, ids: Sequence[str]) -> Sequence[JobRecord | None
 
 def find(step: Step, queue: str, where: Filter, cursor: str | None, limit: int) -> Page:
     """See `Insight.find`. Records that cannot be read are left out: `get` says what is wrong with them."""
+    before = None if cursor is None else check_cursor(cursor)
     book = step.book(queue)
     if book is None:
         return Page(jobs=(), cursor=None)
     limit = max(0, min(limit, _PAGE_LIMIT))
     asked = (
         book.key,
-        None if cursor is None else check_cursor(cursor),
+        before,
         json_array(sorted(where.states)) if where.states else None,
         where.task,
         where.id_prefix,
