@@ -33,24 +33,25 @@ from leasemq.protocol.retry import Retry
 from leasemq.worker.attempt import Attempt
 from leasemq.worker.dice import Dice
 from leasemq.worker.execute import execute, out_of_time
+from leasemq.worker.executors import Executors
 from leasemq.worker.keeper import Keeper
 from leasemq.worker.overdue import Overdue, leave_behind, stop
 from leasemq.worker.routine import Routine
 from leasemq.worker.settings import WorkerSettings
 from leasemq.worker.settler import Ending, Lane
-from leasemq.worker.threads import Threads
 
 
 class Attempts:
     """Every lease that this worker holds. Owner: the worker, in its loop."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  a part of the crew is given each other part that it tells
         self,
         *,
         routines: Mapping[str, Routine],
         settings: WorkerSettings,
         lanes: Mapping[str, Lane],
         keeper: Keeper,
+        executors: Executors,
         herald: Herald,
         dice: Dice,
         on_change: Callable[[], None],
@@ -73,7 +74,7 @@ class Attempts:
             abandon_after_ms=settings.abandon_after_ms,
             give_up=self._give_up,
         )
-        self._threads = Threads("leasemq-job")
+        self._executors = executors
         self._serials = itertools.count(1)
         self._held: dict[int, Lease] = {}
         self._running: dict[int, Attempt] = {}
@@ -175,7 +176,7 @@ class Attempts:
             self._herald.tell(
                 JobStarted(ref=lease.ref, task=routine.name, attempt=lease.attempts, fence=lease.fence.number)
             )
-        task = self._loop.create_task(execute(attempt, self._threads))
+        task = self._loop.create_task(execute(attempt, self._executors))
         attempt.task = task
         task.add_done_callback(partial(self._reap, attempt))
         own = _overrides(lease)
@@ -330,11 +331,11 @@ class Attempts:
         """Let `within` ask again."""
         self._changed.set()
 
-    def close(self) -> None:
-        """Let the threads end, and the program, whatever is stuck."""
+    async def close(self) -> None:
+        """Let the threads end, and the program, whatever is stuck; end the child processes."""
         for attempt in self.overdue.leave_all():
             leave_behind(attempt)
-        self._threads.close()
+        await self._executors.close()
 
     def _cancel(self, attempt: Attempt) -> None:
         if not attempt.cancel_requested:

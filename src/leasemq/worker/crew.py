@@ -25,6 +25,7 @@ from leasemq.worker.company import Company, Member
 from leasemq.worker.dice import Dice
 from leasemq.worker.ears import listen
 from leasemq.worker.executors import Executors
+from leasemq.worker.executors import Executors
 from leasemq.worker.health import Health, Phase
 from leasemq.worker.keeper import Keeper, Round
 from leasemq.worker.link import Link

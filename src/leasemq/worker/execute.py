@@ -12,97 +12,107 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
-from leasemq.context import RunningAttempt, running_attempt, running_job
-from leasemq.errors import (
-    ArgumentMismatch,
-    CorruptRecord,
-    Dead,
-    HandlerTimeout,
-    InvalidDelay,
-    ResultTooLarge,
-    RetryAfter,
-    Snooze,
-    UnknownEnvelope,
-)
-from leasemq.protocol.decide import Happened, Hopeless, Interrupted, Raised, Reason, Returned, Snoozed, Unfit
-from leasemq.protocol.failure import describe_exception, encode_error
+from leasemq.context import Ctx, RunningAttempt, running_attempt, running_job
+from leasemq.errors import CorruptRecord, HandlerTimeout
+from leasemq.protocol.decide import Happened, Interrupted, Raised, Reason
 from leasemq.protocol.overrides import decode_overrides
-from leasemq.protocol.retry import should_retry
-from leasemq.protocol.times import seconds_to_ms
 from leasemq.worker.attempt import Attempt
+from leasemq.worker.executors import Executors
+from leasemq.worker.far import FarCall
+from leasemq.worker.outcome import Arguments, judged, raised, read_arguments, returned, unreadable
 from leasemq.worker.routine import Executor
 from leasemq.worker.scopes import JobScope
 from leasemq.worker.threads import Done, Threads
 
-Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
-
-async def execute(attempt: Attempt, threads: Threads) -> Happened | None:
+async def execute(attempt: Attempt, executors: Executors) -> Happened | None:
     """Run one attempt; None: its lease is lost, and nothing may be reported for it."""
     attempt.started = True
     if attempt.is_told_to_stop:
         return Interrupted()
-    arguments = _arguments(attempt)
-    if not isinstance(arguments, tuple):
-        return arguments
     lease = attempt.lease
     running_job.set(lease.ref)
     running_attempt.set(
         RunningAttempt(ref=lease.ref, task=lease.task, attempt=lease.attempts, fence=lease.fence.number)
     )
     try:
-        done = await _run(attempt, arguments, threads)
+        _take_along(attempt)
+    except CorruptRecord as error:
+        return unreadable(error)
+    if attempt.routine.runs_in is Executor.PROCESS:
+        return await _execute_far(attempt, executors)
+    arguments = read_arguments(attempt.routine.signature, lease.payload, attempt.retry, job=lease.ref.id)
+    if not isinstance(arguments, tuple):
+        return arguments
+    try:
+        done = await _run_here(attempt, arguments, executors.threads)
     except asyncio.CancelledError as error:
-        if (attempt.interrupted or attempt.cancel_requested) and not attempt.timed_out:
-            return None if attempt.lost else Interrupted()
-        return _judged(attempt, error, arguments)
+        return _cancelled(attempt, error, arguments)
     except BaseException as error:  # a function of the user's: whatever it raises ends its attempt alone
         return _judged(attempt, error, arguments)
-    if done.error is not None:
-        return _judged(attempt, done.error, arguments)
-    if attempt.lost:
-        return None
-    if attempt.is_out_of_time:
-        return out_of_time(attempt)
-    return _encoded(attempt, done.value)
+    return _judged(attempt, done.error, arguments) if done.error is not None else _valued(attempt, done.value)
 
 
-def _arguments(attempt: Attempt) -> Arguments | Happened:
-    """Answer what to call the function with, or why it cannot be called."""
+def _take_along(attempt: Attempt) -> None:
+    """Apply what the job brings beside its arguments. Raises: CorruptRecord."""
     lease, routine = attempt.lease, attempt.routine
+    if lease.headers and routine.carried is not None:
+        routine.carried.restore(lease.headers, job=lease.ref.id)
+    if lease.overrides:
+        attempt.retry = decode_overrides(lease.overrides, job=lease.ref.id).retry or attempt.retry
+
+
+async def _execute_far(attempt: Attempt, executors: Executors) -> Happened | None:
+    """Run in a child process, which reads the arguments and judges what came; middleware runs here."""
+    call = FarCall(attempt, executors.processes)
+    if attempt.routine.around is None:
+        return _standing(attempt, await call.run())
+    scope = JobScope(attempt.routine.dependencies, attempt.routine.shared)
     try:
-        if lease.headers and routine.carried is not None:
-            routine.carried.restore(lease.headers, job=lease.ref.id)
-        if lease.overrides:
-            overrides = decode_overrides(lease.overrides, job=lease.ref.id)
-            attempt.retry = overrides.retry or attempt.retry
-        return routine.signature.decode_arguments(lease.payload, job=lease.ref.id)
-    except UnknownEnvelope:
-        return Unfit()
-    except CorruptRecord as error:
-        return Hopeless(error=_told(error), reason=Reason.CORRUPT)
-    except ArgumentMismatch as error:
-        return _raised(attempt, error, _told(error))
+        done = await _run_around(attempt, attempt.context(scope), call.see, scope)
+    except BaseException as error:  # middleware of the user's, or what the child answered, passed on
+        if call.is_answer(error):
+            return _standing(attempt, call.happened)
+        arguments = _arguments_to_hide(attempt)
+        if isinstance(error, asyncio.CancelledError):
+            return _cancelled(attempt, error, arguments)
+        return _judged(attempt, error, arguments)
+    return _standing(attempt, call.happened) if call.is_answer(done.value) else _valued(attempt, done.value)
 
 
-async def _run(attempt: Attempt, arguments: Arguments, threads: Threads) -> Done:
-    routine, is_in_loop = attempt.routine, attempt.routine.runs_in is Executor.LOOP
+def _arguments_to_hide(attempt: Attempt) -> Arguments:
+    lease = attempt.lease
+    arguments = read_arguments(attempt.routine.signature, lease.payload, None, job=lease.ref.id)
+    return arguments if isinstance(arguments, tuple) else ((), {})
+
+
+async def _run_here(attempt: Attempt, arguments: Arguments, threads: Threads) -> Done:
+    routine = attempt.routine
     scope = JobScope(routine.dependencies, routine.shared)
     context = attempt.context(scope)
     positional, named = arguments
     if routine.takes_context:
         positional = (context, *positional)
     call = partial(routine.call, *positional, **named)
-    if is_in_loop:
+    if routine.runs_in is Executor.LOOP:
         run = partial(_run_in_loop, attempt, call, scope)
     else:
         run = partial(_run_in_thread, partial(scope.run, call, attempt.check_counts), threads)
-    if routine.around is not None:
-        if not is_in_loop and attempt.task is not None:  # but the middleware is, wherever its function runs
-            attempt.on_stop = partial(_cancel, attempt.task)
-        around = partial(routine.around, context, partial(_value_of, run, attempt))
-        run = partial(_run_in_loop, attempt, around, scope)
-    return await run()
+    return await (run() if routine.around is None else _run_around(attempt, context, run, scope))
+
+
+async def _run_around(
+    attempt: Attempt, context: Ctx, run: Callable[[], Awaitable[Done]], scope: JobScope
+) -> Done:
+    """Run the middleware, which runs the function; the middleware is in the loop wherever the function is."""
+    routine = attempt.routine
+    if routine.around is None:
+        return await run()
+    if routine.runs_in is not Executor.LOOP and attempt.task is not None:
+        attempt.on_stop = partial(_cancel, attempt.task)
+    return await _run_in_loop(
+        attempt, partial(routine.around, context, partial(_value_of, run, attempt)), scope
+    )
 
 
 async def _run_in_loop(attempt: Attempt, call: Callable[[], Awaitable[Any]], scope: JobScope) -> Done:
@@ -132,52 +142,41 @@ async def _run_in_thread(call: partial[Any], threads: Threads) -> Done:
     return await threads.start(call)
 
 
+def _cancelled(attempt: Attempt, error: asyncio.CancelledError, arguments: Arguments) -> Happened | None:
+    """Answer what a cancellation means: ours, or one of the function's own making."""
+    if (attempt.interrupted or attempt.cancel_requested) and not attempt.timed_out:
+        return None if attempt.lost else Interrupted()
+    return _judged(attempt, error, arguments)
+
+
 def _judged(attempt: Attempt, error: BaseException, arguments: Arguments) -> Happened | None:
     """Answer what an exception out of the function means."""
-    if attempt.lost:
+    hide = attempt.routine.signature.secret_texts(*arguments)
+    return _standing(attempt, judged(error, attempt.retry, hide))
+
+
+def _valued(attempt: Attempt, value: object) -> Happened | None:
+    """Answer what a value out of the function means."""
+    if not (attempt.lost or attempt.is_out_of_time):
+        return returned(attempt.routine.signature, value, attempt.routine.result_limit_bytes)
+    return None if attempt.lost else out_of_time(attempt)
+
+
+def _standing(attempt: Attempt, happened: Happened | None) -> Happened | None:
+    """Answer what still holds of it, for an attempt that we may have ended."""
+    if attempt.lost or happened is None:
         return None
     if attempt.timed_out:
         return out_of_time(attempt)
-    hide = attempt.routine.signature.secret_texts(*arguments)
-    told = _told(error, hide)
-    try:
-        if isinstance(error, Snooze):
-            return Snoozed(delay_ms=seconds_to_ms(error.delay))
-        if isinstance(error, RetryAfter):
-            return Raised(error=told, after_ms=seconds_to_ms(error.delay))
-    except InvalidDelay as refusal:
-        return _raised(attempt, refusal, _told(refusal))
-    if isinstance(error, Dead):
-        return Hopeless(error=told, reason=Reason.DEAD)
-    if attempt.interrupted:
-        return Interrupted()  # it was being cancelled by us, so the error says nothing about the job
-    return _raised(attempt, error, told)
-
-
-def _raised(attempt: Attempt, error: BaseException, told: bytes, *, reason: Reason = Reason.ERROR) -> Raised:
-    retryable = attempt.retry is not None and should_retry(attempt.retry, error)
-    return Raised(error=told, retryable=retryable, reason=reason)
+    if attempt.interrupted and isinstance(happened, Raised) and happened.after_ms is None:
+        return Interrupted()  # it was being ended by us, so the error says nothing about the job
+    return happened
 
 
 def out_of_time(attempt: Attempt, *, still_runs: bool = False) -> Raised:
     """Answer the failure of a function that ran for too long, and may still do so."""
     limit_s = (attempt.timeout_ms or 0) / 1_000
-    told = f"task {attempt.routine.name} ran longer than its timeout of {limit_s:g} s"
+    text = f"task {attempt.routine.name} ran longer than its timeout of {limit_s:g} s"
     if still_runs:
-        told += ", and its function still ran when the job was given up: another attempt may run beside it"
-    timeout = HandlerTimeout(told)
-    return _raised(attempt, timeout, _told(timeout), reason=Reason.TIMEOUT)
-
-
-def _encoded(attempt: Attempt, value: object) -> Happened:
-    routine = attempt.routine
-    try:
-        return Returned(result=routine.signature.encode_result(value, routine.result_limit_bytes))
-    except ResultTooLarge as error:
-        return Hopeless(error=_told(error), reason=Reason.RESULT_TOO_LARGE)
-    except Exception as error:  # a result's own methods run while it is read: they may raise anything
-        return Hopeless(error=_told(error), reason=Reason.RESULT_NOT_SERIALIZABLE)
-
-
-def _told(error: BaseException, hide: tuple[str, ...] = ()) -> bytes:
-    return encode_error(describe_exception(error, hide))
+        text += ", and its function still ran when the job was given up: another attempt may run beside it"
+    return raised(HandlerTimeout(text), attempt.retry, reason=Reason.TIMEOUT)

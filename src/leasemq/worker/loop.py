@@ -138,7 +138,7 @@ class Worker:
             code = HURRIED if self._hurry.is_set() or crew.attempts.held else STOPPED
             code = CLOGGED if crew.attempts.is_clogged else code
         finally:
-            crew.attempts.close()
+            await crew.attempts.close()
             self._company.quit(crew.member)
             await retire(self._backend, crew.incarnation)
             crew.herald.tell(

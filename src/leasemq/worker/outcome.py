@@ -1,0 +1,86 @@
+"""What a function came to → what happened to its attempt. The one judge, in the worker and in its children.
+
+Plain values in and out: nothing here knows where the function ran, or whether its attempt still counts.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from leasemq.errors import (
+    ArgumentMismatch,
+    CorruptRecord,
+    Dead,
+    InvalidDelay,
+    ResultTooLarge,
+    RetryAfter,
+    Snooze,
+    UnknownEnvelope,
+)
+from leasemq.protocol.decide import Happened, Hopeless, Raised, Reason, Returned, Snoozed, Unfit
+from leasemq.protocol.failure import describe_exception, encode_error
+from leasemq.protocol.retry import Retry, should_retry
+from leasemq.protocol.signature import Signature
+from leasemq.protocol.times import seconds_to_ms
+
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+def read_arguments(
+    signature: Signature, payload: bytes, retry: Retry | None, *, job: str
+) -> Arguments | Happened:
+    """Answer what to call the function with, or why it cannot be called."""
+    try:
+        return signature.decode_arguments(payload, job=job)
+    except ArgumentMismatch as error:
+        return raised(error, retry)
+    except CorruptRecord as error:
+        return unreadable(error)
+
+
+def unreadable(error: CorruptRecord) -> Happened:
+    """Answer what stored bytes mean that cannot be read: a newer worker may, or nobody ever will."""
+    if isinstance(error, UnknownEnvelope):
+        return Unfit()
+    return Hopeless(error=told(error), reason=Reason.CORRUPT)
+
+
+def judged(error: BaseException, retry: Retry | None, hide: tuple[str, ...] = ()) -> Happened:
+    """Answer what an exception out of the function means. The texts in `hide` are masked."""
+    try:
+        if isinstance(error, Snooze):
+            return Snoozed(delay_ms=seconds_to_ms(error.delay))
+        if isinstance(error, RetryAfter):
+            return Raised(error=told(error, hide), after_ms=seconds_to_ms(error.delay))
+    except InvalidDelay as refusal:
+        return raised(refusal, retry)
+    if isinstance(error, Dead):
+        return Hopeless(error=told(error, hide), reason=Reason.DEAD)
+    return raised(error, retry, hide=hide)
+
+
+def raised(
+    error: BaseException,
+    retry: Retry | None,
+    *,
+    reason: Reason = Reason.ERROR,
+    hide: tuple[str, ...] = (),
+) -> Raised:
+    """Answer an ordinary failure; the policy's rules by exception class are looked at here."""
+    retryable = retry is not None and should_retry(retry, error)
+    return Raised(error=told(error, hide), retryable=retryable, reason=reason)
+
+
+def returned(signature: Signature, value: object, limit_bytes: int) -> Happened:
+    """Answer what a returned value means: it is stored, unless it is too large or no plain data."""
+    try:
+        return Returned(result=signature.encode_result(value, limit_bytes))
+    except ResultTooLarge as error:
+        return Hopeless(error=told(error), reason=Reason.RESULT_TOO_LARGE)
+    except Exception as error:  # a result's own methods run while it is read: they may raise anything
+        return Hopeless(error=told(error), reason=Reason.RESULT_NOT_SERIALIZABLE)
+
+
+def told(error: BaseException, hide: tuple[str, ...] = ()) -> bytes:
+    """Answer the stored form of an exception."""
+    return encode_error(describe_exception(error, hide))
