@@ -1,0 +1,372 @@
+"""A user's own app under test: its jobs run by a real worker, on a store of the test's own, in virtual time.
+
+The worker has an event loop and a thread of its own, as it has in production: functions run there, not in
+the loop of the test. Between two calls of the test it stands still.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, cast, get_args
+
+from leasemq.backend import Backend
+from leasemq.client.connection import Source
+from leasemq.client.loop_thread import loop_thread
+from leasemq.clock import wall_ms
+from leasemq.errors import InvalidSetting, Refused
+from leasemq.events import Event
+from leasemq.logs import log_event
+from leasemq.protocol.insight import Filter, JobRecord
+from leasemq.protocol.model import Outcome, State
+from leasemq.protocol.times import seconds_to_ms
+from leasemq.testing.course_of_time import CourseOfTime
+from leasemq.testing.faults import Wire, faulty
+from leasemq.testing.imitated_process import Crash, ImitatedProcess, Log, PlannedCrash
+from leasemq.testing.looking import Ran, SeenJob, counted, failure_of, seen
+from leasemq.testing.patient_loop import PatientLoop
+from leasemq.testing.seen_by_client import inline
+from leasemq.testing.virtual_loop import EPOCH_MS, VirtualClock, VirtualLoop
+from leasemq.worker_setup import WorkerOptions
+
+if TYPE_CHECKING:
+    from leasemq.app import App
+    from leasemq.task import Task
+    from leasemq.worker import Worker
+
+T = TypeVar("T")
+Work = Callable[[], Coroutine[Any, Any, T]]
+Reply = Literal["enqueue", "claim", "complete", "renew", "note"]
+OPERATIONS = {"enqueue": "enqueue", "claim": "claim", "complete": "settle", "renew": "renew", "note": "note"}
+MAX_JOBS = 1_000
+PAGE = 1_000
+
+
+class Harness:
+    """Puts an app on a store of the test's own: `async with Harness(app) as jobs`, or `with` in plain tests.
+
+    What the app had open before is used again afterwards. Each method has a `_sync` twin for callers
+    without an event loop. Owner: one test.
+
+    Args:
+        sqlite: keep the jobs in this file instead of in memory.
+        inline: run each job before the enqueue answers, in the same way as `run_until_idle`.
+        options: of the worker, see `WorkerOptions`; without `queues` it takes every queue that is in use.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        *,
+        sqlite: str | Path | None = None,
+        inline: bool = False,
+        **options: Unpack[WorkerOptions],
+    ) -> None:
+        self._app = app
+        self._path = sqlite
+        self._is_inline = inline
+        self._options = options
+        self._client_wire = Wire()
+        self._stack: ExitStack | None = None
+
+    # ---- running
+
+    async def run_until_idle(self, *, raise_errors: bool = False, max_jobs: int = MAX_JOBS) -> Ran:
+        """Let the worker run everything that is eligible now, and what that leads to.
+
+        What is delayed or to be retried later stays: see `advance`.
+
+        Args:
+            raise_errors: raise the first error of an attempt, the exception itself.
+            max_jobs: attempts after which it gives up.
+
+        Raises: VirtualTimeStuck if there is no end to it; with `raise_errors` whatever the functions raise.
+        """
+        return await self._call(lambda: self._ran(self._course.until_idle(max_jobs), raise_errors))
+
+    def run_until_idle_sync(self, *, raise_errors: bool = False, max_jobs: int = MAX_JOBS) -> Ran:
+        """See `run_until_idle`."""
+        return self._call_sync(lambda: self._ran(self._course.until_idle(max_jobs), raise_errors))
+
+    async def advance(
+        self,
+        by: timedelta | float = 0,
+        /,
+        *,
+        raise_errors: bool = False,
+        max_jobs: int = MAX_JOBS,
+        **units: float,
+    ) -> Ran:
+        """Let time pass, and let the worker run what becomes due, each at its own time.
+
+        Args:
+            by: seconds or timedelta.
+            units: more of it, by timedelta's names: `advance(hours=3)`.
+            raise_errors, max_jobs: see `run_until_idle`.
+        """
+        by_ms = _span_ms(by, units)
+        return await self._call(lambda: self._ran(self._course.advance(by_ms, max_jobs), raise_errors))
+
+    def advance_sync(
+        self,
+        by: timedelta | float = 0,
+        /,
+        *,
+        raise_errors: bool = False,
+        max_jobs: int = MAX_JOBS,
+        **units: float,
+    ) -> Ran:
+        """See `advance`."""
+        by_ms = _span_ms(by, units)
+        return self._call_sync(lambda: self._ran(self._course.advance(by_ms, max_jobs), raise_errors))
+
+    @property
+    def now(self) -> datetime:
+        """The store's time."""
+        self._opened()
+        return datetime.fromtimestamp(self._clock.now_ms() / 1_000, UTC)
+
+    # ---- trouble
+
+    def crash_worker(
+        self, at: Crash | str = Crash.AFTER_FUNCTION, *, task: Task[..., Any] | str | None = None
+    ) -> None:
+        """Let the worker die, as by SIGKILL, at the next attempt that gets to this point.
+
+        Another one takes over at once, but the job is its dead holder's until the lease ends:
+        `advance(minutes=2)` is enough for leases of the default length.
+
+        Args:
+            at: `before_function`: claimed and nothing done; `after_function`: done and nothing recorded.
+            task: only at an attempt of this task.
+        """
+        name = task if isinstance(task, str) or task is None else task.name
+        self._opened().planned.append(PlannedCrash(at=_point(at), task=name))
+
+    async def kill_worker(self) -> None:
+        """Let the worker die now; functions that still run never record anything."""
+        await self._call(self._opened().die)
+
+    def kill_worker_sync(self) -> None:
+        """See `kill_worker`."""
+        self._call_sync(self._opened().die)
+
+    def lose_reply(self, to: Reply, *, times: int = 1) -> None:
+        """Let the next request of this kind be carried out and its answer be lost.
+
+        Args:
+            to: `enqueue` of anybody; `claim`, `complete` (the end of an attempt, whatever the outcome),
+                `renew` and `note` (progress, log, checkpoint, children) of the worker.
+            times: so many requests in a row.
+        """
+        process = self._opened()
+        if to not in get_args(Reply):
+            raise InvalidSetting(f"lose_reply({to!r}) is not one of {', '.join(get_args(Reply))}")
+        wire = self._client_wire if to == "enqueue" else process.wire
+        wire.lose_reply(OPERATIONS[to], times=times)
+
+    # ---- looking
+
+    async def enqueued(self, task: Task[..., Any] | str | None = None) -> list[SeenJob]:
+        """Answer the jobs that are stored, in any state, oldest first in each queue; of one task or all."""
+        return await self._call(lambda: self._found(Filter(task=_name_of(task))))
+
+    def enqueued_sync(self, task: Task[..., Any] | str | None = None) -> list[SeenJob]:
+        """See `enqueued`."""
+        return self._call_sync(lambda: self._found(Filter(task=_name_of(task))))
+
+    async def dead(self) -> list[SeenJob]:
+        """Answer the dead letters."""
+        return await self._call(lambda: self._found(Filter(states=frozenset({State.FAILED}))))
+
+    def dead_sync(self) -> list[SeenJob]:
+        """See `dead`."""
+        return self._call_sync(lambda: self._found(Filter(states=frozenset({State.FAILED}))))
+
+    # ---- opening and closing
+
+    async def __aenter__(self) -> Self:
+        self._open()
+        await self._call(self._start)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._app.close()
+        await asyncio.get_running_loop().run_in_executor(None, self._close)
+
+    def __enter__(self) -> Self:
+        self._open()
+        self._call_sync(self._start)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._close()
+
+    def _open(self) -> None:
+        if self._stack is not None:
+            raise Refused("this harness is in use; make another one for each test")
+        with ExitStack() as stack:
+            self._thread = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="leasemq-testing"))
+            self._runner = asyncio.Runner(loop_factory=PatientLoop)
+            stack.callback(lambda: self._thread.submit(self._runner.close).result())
+            stack.enter_context(self._app._connections.coming_from(self._source))
+            self._stack = stack.pop_all()
+
+    async def _start(self) -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, PatientLoop)
+        self._loop = loop
+        self._clock = VirtualClock(cast("VirtualLoop", loop))  # of which it needs time and jump
+        self._clock.step(wall_ms() - EPOCH_MS)
+        self._store = self._new_store()
+        await self._store.prepare()
+        self._process = ImitatedProcess(self._store, self._make, loop, self._clock, self._tell)
+        self._course = CourseOfTime(self._process, self._store, self._queues, loop, self._clock)
+
+    async def _end(self) -> None:
+        await self._process.stop()
+        await self._app.close()
+        await self._store.close()
+
+    def _close(self) -> None:
+        stack, self._stack = self._stack, None
+        if stack is None:
+            return
+        with stack:
+            self._submit(self._end).result()
+            if loop_thread().is_running:
+                self._app.call_sync(self._app.close)
+
+    # ---- inside
+
+    def _source(self) -> Source:
+        return Source(open=self._view, is_shared=False)
+
+    def _view(self) -> Backend:
+        """Answer the backend for one event loop of the app's clients."""
+        store = self._store if self._path is None else self._new_store()
+        if self._is_inline and asyncio.get_running_loop() is not self._loop:
+            return inline(store, self._client_wire, self.run_until_idle)
+        return faulty(store, self._client_wire)
+
+    def _new_store(self) -> Backend:
+        if self._path is not None:
+            from leasemq.backends.sqlite import SqliteBackend
+
+            return SqliteBackend(self._path, clock=self._clock.now_ms, inline=True, sync="normal")
+        from leasemq.backends.memory import MemoryBackend
+
+        return MemoryBackend(clock=self._clock.now_ms)
+
+    def _make(self, backend: Backend, queues: Sequence[str]) -> Worker:
+        return self._app._maker({**self._options, "queues": queues})(backend)
+
+    async def _queues(self) -> Sequence[str]:
+        """Answer the queues that the worker takes: those asked for, else every one that is in use."""
+        chosen = self._options.get("queues") or self._app.settings.queues
+        if chosen is not None:
+            return tuple(chosen)
+        of_tasks = {task.policy.queue for task in self._app.tasks.values()}
+        return tuple(sorted(of_tasks.union(await self._store.queues()))) or ("default",)
+
+    def _tell(self, event: Event) -> None:
+        log_event(event)
+        if "observer" in self._options:
+            self._options["observer"](event)
+
+    async def _ran(self, course: Coroutine[Any, Any, None], raise_errors: bool) -> Ran:
+        process = self._process
+        log = process.log = Log()
+        await course
+        refs = dict.fromkeys(one.ref for one in log.ended)
+        jobs = {}
+        for ref in refs:
+            (record,) = await self._store.get(ref.queue, [ref.id])
+            if record is not None:
+                jobs[ref] = self._seen(record)
+        if raise_errors:
+            for one in log.ended:
+                if one.outcome in (Outcome.RETRIED, Outcome.FAILED):
+                    raise process.errors.get((one.ref, one.fence)) or failure_of(jobs[one.ref])
+        return Ran(
+            outcomes=counted([one.outcome for one in log.ended]),
+            jobs=list(jobs.values()),
+            crashes=log.crashes,
+        )
+
+    async def _found(self, where: Filter) -> list[SeenJob]:
+        found: list[JobRecord] = []
+        for queue in await self._store.queues():
+            newest_first: list[JobRecord] = []
+            cursor: str | None = None
+            while True:
+                page = await self._store.find(queue, where, cursor, PAGE)
+                newest_first += page.jobs
+                if (cursor := page.cursor) is None:
+                    break
+            found += reversed(newest_first)
+        return [self._seen(record) for record in found]
+
+    def _seen(self, record: JobRecord) -> SeenJob:
+        return seen(record, self._app.tasks)
+
+    def _opened(self) -> ImitatedProcess:
+        if self._stack is None:
+            raise Refused("the harness is not open; use it inside `async with Harness(app) as jobs:`")
+        return self._process
+
+    async def _call(self, work: Work[T]) -> T:
+        future = self._submit(work)
+        try:
+            return await asyncio.wrap_future(future)
+        finally:
+            self._interrupt(future)
+
+    def _call_sync(self, work: Work[T]) -> T:
+        future = self._submit(work)
+        try:
+            return future.result()
+        finally:
+            self._interrupt(future)
+
+    def _submit(self, work: Work[T]) -> Future[T]:
+        return self._thread.submit(lambda: self._runner.run(self._main(work)))
+
+    async def _main(self, work: Work[T]) -> T:
+        self._current = asyncio.current_task()
+        return await work()
+
+    def _interrupt(self, future: Future[Any]) -> None:
+        """End what a test no longer waits for."""
+        if not future.done() and self._current is not None:
+            self._loop.call_soon_threadsafe(self._current.cancel)
+
+
+def _span_ms(by: timedelta | float, units: dict[str, float]) -> int:
+    try:
+        more_s = timedelta(**units).total_seconds()
+    except TypeError as error:
+        raise InvalidSetting(
+            f"advance({', '.join(units)}=…): use timedelta's names, such as hours"
+        ) from error
+    return seconds_to_ms(by, "advance") + seconds_to_ms(more_s, "advance")
+
+
+def _point(at: Crash | str) -> Crash:
+    try:
+        return Crash(at)
+    except ValueError as error:
+        raise InvalidSetting(f"crash_worker({at!r}) is not one of {', '.join(Crash)}") from error
+
+
+def _name_of(task: Task[..., Any] | str | None) -> str | None:
+    return task if isinstance(task, str) or task is None else task.name
