@@ -15,6 +15,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Unpack
 
+import leasemq.backends.sqlite  # noqa: F401  reads files when first imported, which must not be in a loop
 from leasemq import Job, State
 from leasemq.client.schemes import open_backend
 from leasemq.policy import CallOptions
