@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from leasemq.protocol.model import Outcome, Ref, Settled
-from leasemq.protocol.names import shown
+from leasemq.protocol.names import mask_urls, shown
 
 logger = logging.getLogger("leasemq")
 logger.addHandler(logging.NullHandler())
@@ -127,6 +127,9 @@ class SettlementRefused:
     outcome: Outcome
     error: str
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "error", mask_urls(self.error))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandlerStuck:
@@ -192,6 +195,9 @@ class BackendLost:
 
     error: str
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "error", mask_urls(self.error))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendBack:
@@ -225,6 +231,9 @@ class SweepFailed:
     queue: str
     chore: str
     error: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "error", mask_urls(self.error))
 
 
 JobEvent = JobStarted | JobEnded
@@ -288,4 +297,4 @@ def _spelled(value: object) -> str:
         return shown(f"{value.queue}/{value.id}#{value.generation}")
     if isinstance(value, tuple):
         return ",".join(_spelled(item) for item in value) or "-"
-    return shown(str(value))
+    return shown(mask_urls(str(value)))

@@ -121,7 +121,7 @@ class JsonFormatter(logging.Formatter):
             "event": None if event is None else type(event).__name__,
             "message": mask_urls(record.getMessage()),
             **_fields(record),
-            **{name: value for name, value in _told_by_event(event).items() if name not in FIELDS},
+            **{name: _masked(value) for name, value in _told_by_event(event).items() if name not in FIELDS},
             "traceback": mask_urls("\n".join(_traceback(self, record))) or None,
         }
         return json.dumps({name: value for name, value in line.items() if value is not None}, default=str)
@@ -200,6 +200,10 @@ def _traceback(formatter: logging.Formatter, record: logging.LogRecord) -> list[
     if record.stack_info:
         lines.append(formatter.formatStack(record.stack_info))
     return "\n".join(lines).splitlines()
+
+
+def _masked(value: object) -> object:
+    return mask_urls(value) if isinstance(value, str) else value
 
 
 def _printable(text: str) -> str:

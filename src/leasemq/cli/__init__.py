@@ -14,7 +14,7 @@ from leasemq.cli.acting import cancel, drain, pause, promote, remove, replay, re
 from leasemq.cli.looking import config, dead, doctor, job, jobs, queues, workers
 from leasemq.cli.running import demo, worker
 from leasemq.errors import IllegalMove, LeaseMQError, Refused, UniqueConflict, Unsupported
-from leasemq.protocol.names import shown
+from leasemq.protocol.names import mask_urls, shown
 
 NOT_DONE = 1  # not found, not allowed in this state, not reachable
 USAGE = 2
@@ -103,5 +103,5 @@ def _wrong_use(error: click.UsageError) -> int:
 
 
 def _told(text: str, code: int) -> int:
-    click.echo(f"error: {shown(' '.join(text.split()))}", err=True)
+    click.echo(f"error: {shown(mask_urls(' '.join(text.split())))}", err=True)
     return code

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import msgspec
 
 from leasemq.protocol.envelope import ENVELOPE_VERSION, ErrorEnvelope, open_envelope, sealed
-from leasemq.protocol.names import MASK
+from leasemq.protocol.names import MASK, mask_urls
 
 MAX_ERROR_BYTES = 64 * 1024
 MAX_FRAMES = 64  # per exception of a chain, the newest; what lies further out is named by a line
@@ -35,7 +35,7 @@ def describe_exception(error: BaseException, hide: Iterable[str] = ()) -> ErrorR
     """Answer the exception as a record whose encoding takes at most 64 KiB.
 
     Survives exceptions whose `str()` raises, groups, and cycles of causes. Each text in `hide` (see
-    `Signature.secret_texts`) is masked wherever it occurs.
+    `Signature.secret_texts`) is masked wherever it occurs, and so are passwords in URLs.
     """
     secrets = sorted(_spellings(hide), key=len, reverse=True)
     name = _safely(lambda: _qualified_name(type(error)), "an exception type without a name")
@@ -96,7 +96,7 @@ def _spellings(secrets: Iterable[str]) -> set[str]:
 def _masked(text: str, secrets: Iterable[str]) -> str:
     for secret in secrets:
         text = text.replace(secret, MASK)
-    return text
+    return mask_urls(text)
 
 
 def _encoded_bytes(text: str) -> int:
