@@ -7,7 +7,9 @@ They are registered on an app of the test's own file: by the workers in `serving
 from __future__ import annotations
 
 import asyncio
+import collections
 import functools
+import gc
 import os
 import signal
 import sqlite3
@@ -156,3 +158,69 @@ def charge(ctx: Ctx, fault: str) -> int:
         outside.execute("insert or ignore into charges values (?)", (ctx.idempotency_key("charge"),))
     ended(ctx)
     return 1
+
+
+@task(name="in_steps")
+async def in_steps(ctx: Ctx, steps: int, step_s: float) -> int:
+    """Takes its time in steps, and goes on after a restart where the last run had come to."""
+    done = ctx.last_checkpoint or 0
+    started(ctx, done=done)
+    for step in range(done + 1, steps + 1):
+        await asyncio.sleep(step_s)
+        await ctx.checkpoint(step)
+    ended(ctx)
+    return steps
+
+
+class Unspeakable(Exception):
+    """Its text cannot be had."""
+
+    def __str__(self) -> str:
+        """Answer nothing."""
+        raise ValueError("no text")
+
+
+ODD: dict[str, Callable[[], BaseException]] = {
+    "SystemExit": lambda: SystemExit(3),
+    "KeyboardInterrupt": KeyboardInterrupt,
+    "GeneratorExit": GeneratorExit,
+    "CancelledError": asyncio.CancelledError,
+    "StopIteration": StopIteration,
+    "Unspeakable": Unspeakable,
+    "ValueError": lambda: ValueError("an ordinary one"),
+}
+
+
+@task(name="odd_async")
+async def odd_async(kind: str) -> None:
+    """Raises."""
+    raise ODD[kind]()
+
+
+@task(name="odd_sync")
+def odd_sync(kind: str) -> None:
+    """Raises in a thread."""
+    raise ODD[kind]()
+
+
+@task(name="burdened")
+async def burdened(number: int) -> None:
+    """Raises with ten kilobytes in its locals, which a traceback would keep alive."""
+    burden = bytes(10_000)
+    raise ValueError(f"{number} of {len(burden)} bytes")
+
+
+@task(name="census")
+async def census() -> dict[str, int]:
+    """Counts what its process holds: memory, descriptors, tasks of its loop, and attempts."""
+    gc.collect()
+    kinds = collections.Counter(type(one).__name__ for one in gc.get_objects())
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    resident = next(line for line in status.splitlines() if line.startswith("VmRSS"))
+    return {
+        "resident_bytes": int(resident.split()[1]) * 1_024,
+        "descriptors": len(os.listdir("/proc/self/fd")),
+        "tasks": len(asyncio.all_tasks()),
+        "attempts": kinds["Attempt"],
+        "leases": kinds["Lease"],
+    }
