@@ -7,10 +7,11 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Annotated
 
 import pytest
 
-from leasemq import App, JobFailed
+from leasemq import App, JobFailed, Secret
 from tests.cli.conftest import Command
 
 PASSWORD, ARGUMENT = "hunter2", "s3cr3t-argument"
@@ -39,10 +40,15 @@ def fail(key: Annotated[str, Secret]) -> None:
 """
 
 
+def takes_secret(key: Annotated[str, Secret]) -> str:
+    """The producer's view of the tasks."""
+    return key
+
+
 def run_both(app: App, folder: Path, *options: str) -> list[str]:
     """Let a worker run one job that talks and one that fails, and answer the lines of its log."""
     (folder / "talking.py").write_text(TALKING)
-    talk, fail = app.task(name="talk")(lambda key: ""), app.task(name="fail")(lambda key: None)
+    talk, fail = app.task(name="talk")(takes_secret), app.task(name="fail")(takes_secret)
     jobs = [talk.options(id="talks").enqueue_sync(ARGUMENT), fail.options(id="fails").enqueue_sync(ARGUMENT)]
     started = [
         sys.executable,
