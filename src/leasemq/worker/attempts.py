@@ -176,7 +176,7 @@ class Attempts:
             self._herald.tell(
                 JobStarted(ref=lease.ref, task=routine.name, attempt=lease.attempts, fence=lease.fence.number)
             )
-        task = self._loop.create_task(execute(attempt, self._executors))
+        task = self._loop.create_task(execute(attempt, self._executors), context=self._executors.context())
         attempt.task = task
         task.add_done_callback(partial(self._reap, attempt))
         own = _overrides(lease)

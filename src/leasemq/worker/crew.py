@@ -25,7 +25,6 @@ from leasemq.worker.company import Company, Member
 from leasemq.worker.dice import Dice
 from leasemq.worker.ears import listen
 from leasemq.worker.executors import Executors
-from leasemq.worker.executors import Executors
 from leasemq.worker.health import Health, Phase
 from leasemq.worker.keeper import Keeper, Round
 from leasemq.worker.link import Link
@@ -104,7 +103,7 @@ class Crew:
             settings=self.settings,
             lanes=self.lanes,
             keeper=self.keeper,
-            executors=Executors(self.stopping),
+            executors=Executors(self.stopping, routines.values()),
             herald=self.herald,
             dice=self._dice,
             on_change=self._notice,
