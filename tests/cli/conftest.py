@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-import leasemq.backends.sqlite  # noqa: F401  reads files when first imported, which must not be in a loop
+import leasemq.backends.sqlite  # it reads files when first imported: not in a loop
 from leasemq import App
 from leasemq.cli import main
 from leasemq.client.loop_thread import loop_thread

@@ -12,6 +12,7 @@ import pytest
 
 from leasemq.events import BackendLost, JobEnded, ProcessEnded
 from leasemq.logs import FIELDS, JobFields, JsonFormatter, LineFormatter, level_of, log_event, this_worker
+from leasemq.protocol.failure import describe_exception
 from leasemq.protocol.model import Outcome, Ref
 from tests.worker.conftest import Theatre
 from tests.worker.stage import Stage
@@ -143,3 +144,13 @@ def test_a_process_that_ended_well_is_no_warning() -> None:
     ended = ProcessEnded(worker="w", pid=1, exit_code=0)
     assert level_of(ended) == logging.INFO
     assert level_of(ProcessEnded(worker="w", pid=1, exit_code=-9, restart_in_ms=5)) == logging.WARNING
+
+
+@pytest.mark.promise("P-102")
+def test_a_recorded_error_holds_no_password_of_a_url() -> None:
+    try:
+        raise ConnectionError(f"no route to {URL}")
+    except ConnectionError as error:
+        record = describe_exception(error)
+    assert "hunter2" not in record.message + record.traceback
+    assert record.message == "no route to redis://ada:***@db.example:6379/0"
