@@ -21,7 +21,12 @@ LONGEST_RUN_MS = 3_600_000  # of virtual time, for functions that never end
 
 
 class CourseOfTime:
-    """Drives one process. Owner: the harness, in its loop."""
+    """Drives one process. Owner: the harness, in its loop.
+
+    Args:
+        is_apart: the test's own code uses other objects on the same store, whose writes the worker would
+            notice only at its next look.
+    """
 
     def __init__(
         self,
@@ -30,12 +35,15 @@ class CourseOfTime:
         queues: Callable[[], Awaitable[Sequence[str]]],
         loop: PatientLoop,
         clock: VirtualClock,
+        *,
+        is_apart: bool,
     ) -> None:
         self._process = process
         self._backend = backend
         self._queues = queues
         self._loop = loop
         self._clock = clock
+        self._is_apart = is_apart
 
     async def until_idle(self, max_jobs: int, until_ms: int | None = None) -> None:
         """Let the worker run what is eligible, at most until a time.
@@ -97,7 +105,10 @@ class CourseOfTime:
             while (await self._backend.advance(queue, BATCH)).promoted >= BATCH:
                 pass
             counts = await self._backend.counts(queue)
-            found |= counts.waiting > 0 and not counts.paused
+            if counts.waiting > 0 and not counts.paused:
+                found = True
+                if self._is_apart:
+                    await self._backend.resume(queue)  # changes nothing, and wakes whoever listens
             found = found or (counts.active > 0 and await self._is_anybodys(queue))
         return found
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, cast, get
 from leasemq.backend import Backend
 from leasemq.client.connection import Source
 from leasemq.client.loop_thread import loop_thread
-from leasemq.clock import wall_ms
+from leasemq.clock import Clock, wall_ms
 from leasemq.errors import InvalidSetting, Refused
 from leasemq.events import Event
 from leasemq.logs import log_event
@@ -68,7 +68,8 @@ class Harness:
         **options: Unpack[WorkerOptions],
     ) -> None:
         self._app = app
-        self._path = sqlite
+        self._open_store = _sqlite_store(sqlite) if sqlite is not None else _memory_store
+        self._is_shared = sqlite is None
         self._is_inline = inline
         self._options = options
         self._client_wire = Wire()
@@ -230,7 +231,9 @@ class Harness:
         self._store = self._new_store()
         await self._store.prepare()
         self._process = ImitatedProcess(self._store, self._make, loop, self._clock, self._tell)
-        self._course = CourseOfTime(self._process, self._store, self._queues, loop, self._clock)
+        self._course = CourseOfTime(
+            self._process, self._store, self._queues, loop, self._clock, is_apart=not self._is_shared
+        )
 
     async def _end(self) -> None:
         await self._process.stop()
@@ -253,19 +256,13 @@ class Harness:
 
     def _view(self) -> Backend:
         """Answer the backend for one event loop of the app's clients."""
-        store = self._store if self._path is None else self._new_store()
+        store = self._store if self._is_shared else self._new_store()
         if self._is_inline and asyncio.get_running_loop() is not self._loop:
             return inline(store, self._client_wire, self.run_until_idle)
         return faulty(store, self._client_wire)
 
     def _new_store(self) -> Backend:
-        if self._path is not None:
-            from leasemq.backends.sqlite import SqliteBackend
-
-            return SqliteBackend(self._path, clock=self._clock.now_ms, inline=True, sync="normal")
-        from leasemq.backends.memory import MemoryBackend
-
-        return MemoryBackend(clock=self._clock.now_ms)
+        return self._open_store(self._clock.now_ms)
 
     def _make(self, backend: Backend, queues: Sequence[str]) -> Worker:
         return self._app._maker({**self._options, "queues": queues})(backend)
@@ -349,6 +346,18 @@ class Harness:
         """End what a test no longer waits for."""
         if not future.done() and self._current is not None:
             self._loop.call_soon_threadsafe(self._current.cancel)
+
+
+def _sqlite_store(path: str | Path) -> Callable[[Clock], Backend]:
+    from leasemq.backends.sqlite import SqliteBackend  # now, and not in an event loop
+
+    return lambda clock: SqliteBackend(path, clock=clock, inline=True, sync="normal")
+
+
+def _memory_store(clock: Clock) -> Backend:
+    from leasemq.backends.memory import MemoryBackend
+
+    return MemoryBackend(clock=clock)
 
 
 def _span_ms(by: timedelta | float, units: dict[str, float]) -> int:

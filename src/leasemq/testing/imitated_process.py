@@ -194,6 +194,7 @@ class ImitatedProcess:
                 self.incarnation = event.incarnation
             case JobStarted():
                 self.log.started += 1
+                self._loop.stay()
                 self.running[event.ref, event.fence] = event
             case JobEnded():
                 self.log.ended.append(event)

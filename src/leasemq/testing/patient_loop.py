@@ -47,17 +47,25 @@ class PatientLoop(asyncio.SelectorEventLoop):
         self._now_s += seconds
 
     async def leap(self, seconds: float = 0.0) -> None:
-        """Jump once everything that was ready has run; 0 waits for just that. For one caller at a time."""
+        """Jump once everything that was ready has run; 0 waits for just that. For one caller at a time.
+
+        Returns without a jump when `stay` is called before.
+        """
         leapt: asyncio.Future[None] = self.create_future()
         self._leap = (seconds, leapt)
         await leapt
 
-    def has_leapt(self) -> bool:
+    def stay(self) -> None:
+        """Call off a leap that somebody waits for: there is something to do now."""
+        self.has_leapt(is_carried_out=False)
+
+    def has_leapt(self, *, is_carried_out: bool = True) -> bool:
         """Carry out a leap that somebody waits for; answers whether there was one."""
         if self._leap is None:
             return False
         (seconds, leapt), self._leap = self._leap, None
-        self.jump(seconds)
+        if is_carried_out and not leapt.done():
+            self.jump(seconds)
         if not leapt.done():
             leapt.set_result(None)
         return True

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import NoReturn, cast
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import cast
 
-from leasemq.backend import Backend
+from leasemq.backend import Backend, Listener
 from leasemq.context import running_job
 from leasemq.errors import Refused
-from leasemq.protocol.model import Enqueued, NewJob
-from leasemq.testing.faults import FaultyBackend, Wire
+from leasemq.protocol.model import Enqueued, NewJob, Wake
+from leasemq.testing.faults import FaultyBackend, FaultyListener, Wire
+
+HEARING_MS = 200  # real time for whoever runs the jobs of other callers at this moment
 
 
 class InlineBackend(FaultyBackend):
@@ -27,12 +30,25 @@ class InlineBackend(FaultyBackend):
             await self._run()
         return stored
 
-    def listen(self, queues: Sequence[str]) -> NoReturn:
-        """Refused: the wait would have no end."""
-        raise Refused(
-            "the job has not ended, and nothing runs it while this test waits: it is delayed, blocked, "
-            "paused or to be retried; let time pass with advance(...), or resume its queue"
-        )
+    @asynccontextmanager
+    async def listen(self, queues: Sequence[str]) -> AsyncIterator[Listener]:
+        """See `Backend.listen`."""
+        async with self._backend.listen(queues) as listener:
+            yield cast("Listener", InlineListener(listener, self.wire))
+
+
+class InlineListener(FaultyListener):
+    """Refuses to wait for a job that nobody runs: what has ended was read before it is asked."""
+
+    async def wait(self, timeout_ms: int) -> Wake:
+        """See `Listener.wait`. Raises: Refused if nothing ends."""
+        wake = await super().wait(min(timeout_ms, HEARING_MS))
+        if not wake.ended:
+            raise Refused(
+                "the job has not ended, and nothing runs it while this test waits: it is delayed, blocked, "
+                "paused or to be retried; let time pass with advance(...), or resume its queue"
+            )
+        return wake
 
 
 def inline(backend: Backend, wire: Wire, run: Callable[[], Awaitable[object]]) -> Backend:
