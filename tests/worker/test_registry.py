@@ -79,7 +79,7 @@ def test_short_jobs_cost_no_announcement_each(theatre: Theatre) -> None:
         stage.backend.announce = counted  # type: ignore[method-assign]  # counts, and changes nothing
         stage.start(concurrency=5)
         for _ in range(200):
-            await stage.enqueue("sleep", 0.05)
+            await stage.enqueue("sleep", 0.35)
             await stage.pass_time(0.1)
 
         assert len(announced) <= 1 + 20 / 4

@@ -41,7 +41,7 @@ def view_of(health: Health, loop_silent_ms: int) -> View:
     is_claiming = health.phase is Phase.CLAIMING
     return View(
         startup=health.phase is not Phase.STARTING,
-        ready=is_claiming and health.is_connected,
+        ready=is_claiming and health.is_connected and health.stuck < health.slots,
         live=loop_silent_ms <= bound_ms and health.keeper_silent_ms <= bound_ms,
         is_stopping=health.phase is Phase.DRAINING,
         facts={
@@ -49,6 +49,7 @@ def view_of(health: Health, loop_silent_ms: int) -> View:
             "backend": "reachable" if health.is_connected else "lost",
             "slots": health.slots,
             "running": health.running,
+            "stuck": health.stuck,
             "unsettled": health.held - health.running,
             "loop_silent_s": loop_silent_ms / 1_000,
             "keeper_silent_s": health.keeper_silent_ms / 1_000,

@@ -322,6 +322,7 @@ def health_of(crew: Crew | None, settings: WorkerSettings, *, is_stopping: bool)
         known,
         running=crew.attempts.running,
         held=crew.attempts.held,
+        stuck=crew.attempts.overdue.stuck,
         is_connected=crew.link.is_up,
         keeper_silent_ms=crew.clock() - crew.keeper.looked_ms,
     )

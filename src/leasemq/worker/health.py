@@ -23,5 +23,6 @@ class Health:
     lease_ms: int
     running: int = 0
     held: int = 0
+    stuck: int = 0  # slots taken by functions that outlast their time-out and do not end
     is_connected: bool = True  # every loop's last request to the backend was answered
     keeper_silent_ms: int = 0  # since the keeper last looked for leases to renew
