@@ -34,9 +34,9 @@ LeaseMQError
 ├── ResultNotSerializable       a result that is not plain data of the declared type
 ├── ResultTooLarge              an encoded result over the limit
 ├── HandlerTimeout              a handler that outran its `timeout=`
-├── HookFailed                  a start hook that raised, so that its worker claimed nothing
 ├── ChildCrashed                a child process that ended while its handler ran
 ├── ChildRaised                 what a handler in a child process raised, as middleware sees it
+├── HookFailed                  a start hook that raised, so that its worker claimed nothing
 ├── JobEnded                    what waiting for a result can find
 │   ├── JobFailed
 │   ├── JobCancelled
@@ -273,7 +273,10 @@ class Verdict(LeaseMQError):
 
 
 class RetryAfter(Verdict):
-    """Run the job again after `delay` (seconds or timedelta); counts as a failure and spends a retry."""
+    """Run the job again after `delay` (seconds or timedelta); counts as a failure and spends a retry.
+
+    Without a retry policy, or with none left, the job fails: `Snooze` spends nothing.
+    """
 
     def __init__(self, delay: float | timedelta, reason: str = "") -> None:
         super().__init__(reason or f"retry after {delay}")

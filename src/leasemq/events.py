@@ -109,6 +109,14 @@ class JobUnknown:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MakingWay:
+    """A suspect waits to run alone: nothing is claimed until what runs in this process has ended."""
+
+    queue: str
+    running: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StraysReleased:
     """Leases of this life of the worker that it did not know of were given back."""
 
@@ -246,6 +254,7 @@ Event = (
     | LeaseInDanger
     | LeasesInDanger
     | JobUnknown
+    | MakingWay
     | StraysReleased
     | SettlementRefused
     | HandlerStuck

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from leasemq.context import Ctx
-from leasemq.events import JobEnded
+from leasemq.events import JobEnded, MakingWay
 from leasemq.protocol.model import State
 from leasemq.testing.virtual_loop import pass_time
 from leasemq.worker.company import Company
@@ -122,6 +122,25 @@ def test_a_busy_worker_runs_empty_for_a_suspect_and_then_goes_on(theatre: Theatr
         started = [next(iter(names)) for names in beside if len(names) == 1]
         assert suspect in started
         assert len(worker.events(JobEnded)) == 31
+
+    theatre(play)
+
+
+@pytest.mark.promise("P-24", "P-82")
+def test_a_worker_that_claims_nothing_because_of_a_suspect_says_so(theatre: Theatre) -> None:
+    async def play(stage: Stage) -> None:
+        stage.task("sleep", pass_time)
+        suspect = await stage.enqueue("sleep", 0.1, max_stalls=1)
+        dying = stage.start(lease_ms=LEASE_MS, concurrency=1)
+        await stage.until(lambda: _all_active(stage, 1))
+        await dying.die()
+        long = await stage.enqueue("sleep", 20.0)
+        worker = stage.start(lease_ms=LEASE_MS, concurrency=5)
+        await stage.pass_time(5)
+        assert [(one.queue, one.running) for one in worker.events(MakingWay)] == [("q", 1)]
+        late = await stage.enqueue("sleep", 0.1)
+        await stage.until_ended(suspect, long, late, patience_s=120)
+        assert len(worker.events(MakingWay)) == 1
 
     theatre(play)
 

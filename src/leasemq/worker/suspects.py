@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from leasemq.events import MakingWay
 from leasemq.worker.crew import Crew
 
 
@@ -13,6 +14,8 @@ async def make_way(crew: Crew) -> str | None:
     """
     queue, keep_ms = crew.suspect_queue, crew.settings.lease_ms // 3
     asked_ms = crew.clock()
+    if queue is not None and crew.attempts.running:
+        crew.herald.tell(MakingWay(queue=queue, running=crew.attempts.running))
     while crew.attempts.held or crew.company.has_others_busy(crew.member):
         crew.company.reserve(crew.member)
         await crew.attention(max(1, asked_ms + keep_ms - crew.clock()))
