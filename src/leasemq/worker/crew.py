@@ -15,6 +15,7 @@ from leasemq.backend import Backend
 from leasemq.clock import Clock
 from leasemq.errors import BackendUnavailable, IndeterminateWrite, LeaseMQError
 from leasemq.events import Herald, LeasesInDanger, StraysReleased, SweepFailed, WorkerStarted
+from leasemq.logs import this_worker
 from leasemq.maintenance import Chore, Sweep, Swept
 from leasemq.protocol.insight import WorkerInfo
 from leasemq.protocol.keeping import margin_ms, stop_at_ms
@@ -58,6 +59,8 @@ class Crew:
         self.clock = clock
         self.stopping = stopping
         self.incarnation = uuid4().hex if source is None else f"{source.getrandbits(128):032x}"
+        # First of all, so that whatever is made here logs as this worker.
+        self.logs_as = this_worker.set((settings.name, self.incarnation))
         self.queues = tuple(settings.queues)
         self.suspect_queue: str | None = None  # a suspect waits there for this process to run empty
         self.suspect_held = False  # one runs here, with the process to itself

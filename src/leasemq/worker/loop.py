@@ -108,7 +108,6 @@ class Worker:
             self._company,
             self._stopping,
         )
-        told = this_worker.set((self.settings.name, crew.incarnation))
         crew.tell_started()
         self._crew, self._on_hurry = crew, crew.attempts.nudge
         self._company.join(crew.member)
@@ -144,7 +143,7 @@ class Worker:
             crew.herald.tell(
                 WorkerStopped(worker=self.settings.name, exit_code=code, unsettled=crew.attempts.held)
             )
-            this_worker.reset(told)
+            this_worker.reset(crew.logs_as)
         return code
 
     async def _claim_until_stopped(self, crew: Crew) -> None:
