@@ -115,6 +115,13 @@ def read_project(folder: Path | None = None) -> Project:
     return Project(folder=folder)
 
 
+def unknown_variables(environment: Mapping[str, str]) -> list[str]:
+    """Answer the variables that look like settings and are none. They are not refused: a container
+    platform makes such names of its own for a service that is called leasemq."""
+    known = {f"{PREFIX}{name.upper()}" for name in _READERS}
+    return sorted(name for name in environment if name.startswith(PREFIX) and name not in known)
+
+
 def find_settings(
     arguments: Mapping[str, object], project: Project, environment: Mapping[str, str] | None = None
 ) -> tuple[Settings, list[Origin]]:

@@ -277,3 +277,10 @@ def test_what_cannot_be_read_is_shown_as_such(app: App, leasemq: Command, folder
     plain = job_plain(damaged)
     for part in ("arguments", "error", "overrides"):
         assert plain[part].startswith("<the stored ")
+
+
+@pytest.mark.promise("A-41")
+def test_a_variable_that_is_no_setting_is_named(leasemq: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEASEMQ_CONCURENCY", "5")
+    answer = leasemq("config", AT)
+    assert (answer.code, answer.err) == (0, "note: LEASEMQ_CONCURENCY is set, and is no setting\n")

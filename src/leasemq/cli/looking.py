@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -26,6 +27,7 @@ from leasemq.errors import InvalidSetting
 from leasemq.protocol.insight import JobRecord
 from leasemq.protocol.model import DEAD
 from leasemq.protocol.names import shown
+from leasemq.settings import unknown_variables
 
 _LIST = ("queue", "id", "task", "state", "attempts", "created_at")
 _DEAD_LIST = ("queue", "id", "task", "reason", "attempts", "ended_at")
@@ -177,6 +179,8 @@ def workers(url: str | None, app_name: str | None, as_json: bool) -> None:
 def config(url: str | None, app_name: str | None, as_json: bool) -> None:
     """Show each setting and where it comes from; passwords are masked."""
     origins = chosen_app(url, app_name).origins
+    for name in unknown_variables(os.environ):
+        click.echo(f"note: {shown(name)} is set, and is no setting", err=True)
     if as_json:
         print_json({"settings": [asdict(origin) for origin in origins]})
     else:
