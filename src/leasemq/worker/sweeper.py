@@ -26,11 +26,11 @@ _MINOR = (Chore.ADVANCE, Chore.FOLLOW_UP, Chore.PRUNE)
 class Sweeper:
     """Sweeps at a steady pace, from a random phase, so that many workers do not sweep at once.
 
-    Each step looks for expired leases. The other kinds of work go along while the queue is in use, and
-    take turns, far apart, while it is quiet: an idle worker costs its backend next to nothing. Between
-    two steps it looks where a lease is expected to end (a claim that came back short has said when),
-    prunes what this worker's own jobs have left, and goes on with the kinds of work that reached their
-    bound: queue by queue and bound by bound, so that no flood holds up the others.
+    Each step looks for expired leases, unless a claim has just done so. The other kinds of work go along
+    while the queue is in use, and take turns, far apart, while it is quiet: an idle worker costs its
+    backend next to nothing. Between two steps it looks where a lease is expected to end (a claim that came
+    back short has said when), prunes what this worker's own jobs have left, and goes on with the kinds of
+    work that reached their bound: queue by queue and bound by bound, so that no flood holds up the others.
     """
 
     def __init__(
@@ -48,10 +48,11 @@ class Sweeper:
         self._dice = dice
         self._clock = clock
         self._lapses: dict[str, int] = {}  # when a lease of the queue can end, as last heard
+        self._told_ms: dict[str, int] = {}  # when that was
         self._is_told = asyncio.Event()
         self._every_ms = every_ms
         self._on_swept = on_swept
-        self._in_use: set[str] = set()
+        self._in_use = set(sweep.queues)  # at first: who was here before may have left work of any kind
         self._unfinished: dict[str, frozenset[Chore]] = {}
         self._owed = {queue: Owed(clock) for queue in sweep.queues}
         self._steps = 0
@@ -65,6 +66,7 @@ class Sweeper:
 
     def expect(self, queue: str, lapse_in_ms: int | None) -> None:
         """The first running lease of this queue ends then, if nobody renews it; None: none runs."""
+        self._told_ms[queue] = self._clock()
         if lapse_in_ms is None:
             self._lapses.pop(queue, None)
             return
@@ -77,7 +79,8 @@ class Sweeper:
         await self._rest(int(self._dice.roll() * self._every_ms))
         while True:
             for queue in self._sweep.queues:
-                await self._step(queue, self._chores(queue))
+                if chores := self._chores(queue):
+                    await self._step(queue, chores)
             self._steps += 1
             await self._rest(self._every_ms)
 
@@ -128,8 +131,11 @@ class Sweeper:
             self._lapses[queue] = self._clock() + swept.recover_in_ms
         if Chore.PRUNE in chores:
             self._owed[queue].pay(self._sweep.prune_batch)
-        if swept.unfinished:
-            self._unfinished[queue] = swept.unfinished
+        unfinished = swept.unfinished
+        if swept.recovered:  # the dead may have left follow-ups too
+            unfinished |= {Chore.FOLLOW_UP}
+        if unfinished:
+            self._unfinished[queue] = unfinished
         else:
             self._unfinished.pop(queue, None)
         self._on_swept(queue, swept)
@@ -139,9 +145,10 @@ class Sweeper:
             self._in_use.discard(queue)
             return tuple(Chore)
         turn, is_between = divmod(self._steps, QUIET_STEPS)
-        if is_between:
-            return (Chore.RECOVER,)
-        return (Chore.RECOVER, _MINOR[turn % len(_MINOR)])
+        minor = () if is_between else (_MINOR[turn % len(_MINOR)],)
+        # A claim that came back short has just looked at the leases, and said when to look again.
+        is_told = self._clock() - self._told_ms.get(queue, -self._every_ms) < self._every_ms
+        return minor if is_told else (Chore.RECOVER, *minor)
 
 
 class FollowUps:
