@@ -88,6 +88,14 @@ class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
         """Take only so many at once; the others are turned away."""
         return self.free.acquire(blocking=False)
 
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Start the thread that answers."""
+        try:
+            super().process_request(request, client_address)
+        except RuntimeError:  # no thread can be started
+            self.free.release()
+            raise
+
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """Answer one, in a thread."""
         try:
