@@ -6,9 +6,10 @@ import asyncio
 import os
 import random
 import socket
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from uuid import uuid4
 
 from leasemq.backend import Backend
@@ -37,6 +38,8 @@ from leasemq.worker.settler import Bounds, Ending, Lane
 from leasemq.worker.sweeper import FollowUps, Sweeper
 from leasemq.worker.threads import in_own_thread
 from leasemq.worker.watchdog import Watchdog
+
+Loop = Callable[[], Coroutine[object, object, None]]
 
 
 class Crew:
@@ -128,8 +131,8 @@ class Crew:
 
     def upkeep(self, *, in_threads: bool) -> list[Coroutine[object, object, None]]:
         """Answer what ends leases: it outlives the chores, so that what they leave can be given back."""
-        upkeep = [*(lane.run() for lane in self.lanes.values()), self._watch_deadlines()]
-        return [*upkeep, self._watch_loop()] if in_threads else upkeep
+        loops = [*(lane.run for lane in self.lanes.values()), self._watch_deadlines]
+        return [_for_ever(loop) for loop in ([*loops, self._watch_loop] if in_threads else loops)]
 
     async def _watch_loop(self) -> None:
         stall_after_ms = self.settings.longest_stall_ms
@@ -139,8 +142,9 @@ class Crew:
 
     def chores(self) -> list[Coroutine[object, object, None]]:
         """Answer what runs beside the claiming loop, until it is cancelled."""
-        chores = [
-            listen(
+        chores: list[Loop] = [
+            partial(
+                listen,
                 self.backend,
                 self.queues,
                 self.link,
@@ -148,10 +152,10 @@ class Crew:
                 on_open=self._open,
                 on_wake=self._hear,
             ),
-            self.follow_ups.run(),
-            announce(self.backend, self.link, self._info, self._holds_others),
+            self.follow_ups.run,
+            partial(announce, self.backend, self.link, self._info, self._holds_others),
         ]
-        return [*chores, self.sweeper.run()] if self.settings.sweep else chores
+        return [_for_ever(loop) for loop in ([*chores, self.sweeper.run] if self.settings.sweep else chores)]
 
     @property
     def room(self) -> int:
@@ -312,6 +316,11 @@ class Crew:
             running=self.attempts.running,
             jobs=tuple(held[:JOBS_SHOWN]),
         )
+
+
+async def _for_ever(loop: Loop) -> None:
+    await loop()
+    raise AssertionError(f"{loop} has ended, but it is to run until it is cancelled")
 
 
 def health_of(crew: Crew | None, settings: WorkerSettings, *, is_stopping: bool) -> Health:
