@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from leasemq import State
+from leasemq import BackendUnavailable, State
 from tests.end_to_end.outages import failing, full, locked, read_only, small_disk
 from tests.end_to_end.place import Place, Process
 from tests.end_to_end.waiting import never, until
@@ -57,3 +57,23 @@ def test_an_outage_of_three_leases_loses_nothing(on_a_small_disk: Place, outage:
     assert newcomer.is_alive
     until(lambda: "BackendBack" in worker.output, "the worker says that the file is back")
     assert worker.output.count("\n") <= 40
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+@pytest.mark.promise("P-04", "P-19", "P-93", "B24")
+def test_a_file_locked_for_thirty_seconds_loses_nothing(place: Place) -> None:
+    place.use(f"{place.url}?busy_timeout_ms=2000")
+    workers = [place.worker(name, concurrency=10, lease_s=30, is_ready=True) for name in ("A", "B")]
+    for number in range(500):
+        place.enqueue("gated", "gate", id=f"job-{number}")
+    with locked(place, workers[0]):
+        place.open_gate("gate")
+        with pytest.raises(BackendUnavailable):
+            place.enqueue("quick", id="refused")
+        never(lambda: not all(worker.is_alive for worker in workers), "a worker ended", for_s=30)
+    place.wait_for_completed(500)
+
+    assert place.counts().accepted == 500
+    assert list(place.ledger.runs().values()) == [1] * 500
+    assert all(worker.output.count("BackendLost") == 1 for worker in workers)
