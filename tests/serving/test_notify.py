@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -91,3 +94,29 @@ def test_a_manager_that_is_gone_stops_nothing(tmp_path: Path) -> None:
     told = systemd({"NOTIFY_SOCKET": address}, Clock())
     assert told is not None
     told.hear(READY)
+
+
+@pytest.mark.slow
+@pytest.mark.promise("P-81", "P-84")
+@pytest.mark.parametrize("options", [[], ["--processes", "2"]], ids=["one", "several"])
+def test_a_worker_process_tells_systemd_when_it_is_ready_that_it_lives_and_that_it_stops(
+    tmp_path: Path, options: list[str]
+) -> None:
+    (tmp_path / "app.py").write_text("from leasemq import App\napp = App('sqlite:///jobs.db?sync=normal')\n")
+    manager = Manager(service_socket(tmp_path))
+    with subprocess.Popen(
+        [sys.executable, "-m", "leasemq", "worker", "app:app", *options],
+        cwd=tmp_path,
+        env=os.environ | {"NOTIFY_SOCKET": service_socket(tmp_path), "WATCHDOG_USEC": "2000000"},
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as worker:
+        try:
+            manager.wait_for("READY=1")
+            manager.wait_for("WATCHDOG=1")
+        finally:
+            worker.send_signal(signal.SIGTERM)
+        manager.wait_for("STOPPING=1")
+        worker.communicate(timeout=30)
+    assert worker.returncode == 0
+    manager.close()

@@ -78,8 +78,9 @@ def obey_supervisor(held: Post) -> None:
     SIGINT and SIGHUP reach every process of a terminal's foreground group: the supervisor passes on what
     they mean. To be called in the main thread, before the app is imported.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    # Handlers, not SIG_IGN: that would hold for whatever the jobs start, too (execve(2)).
+    signal.signal(signal.SIGINT, _take_no_notice)
+    signal.signal(signal.SIGHUP, _take_no_notice)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGHUP})
     if sys.platform == "linux":
         with suppress(OSError, AttributeError):
@@ -87,3 +88,7 @@ def obey_supervisor(held: Post) -> None:
     post.set(held)
     if os.getppid() != held.supervisor_pid:  # it ended before it could be watched
         os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _take_no_notice(*_: object) -> None:
+    """What the signal means is the supervisor's to say."""
