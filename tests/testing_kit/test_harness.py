@@ -66,6 +66,12 @@ def file(backend_name: str, tmp_path: Path) -> Path | None:
     return tmp_path / "jobs.db" if backend_name == "sqlite" else None
 
 
+async def some_real_time() -> None:
+    """Let the loop under test go wrong if it can: it has nothing to do meanwhile, and must not leap."""
+    for _ in range(100):
+        await asyncio.to_thread(threading.Event().wait, 0.001)
+
+
 async def test_what_is_enqueued_runs_when_the_test_says_so(program: Program, file: Path | None) -> None:
     add = program.app.tasks["add"]
     async with Harness(program.app, sqlite=file) as jobs:
@@ -162,12 +168,14 @@ async def test_an_error_that_left_no_exception_is_raised_as_it_is_stored(program
 async def test_jobs_that_enqueue_jobs_for_ever_are_told_of(program: Program) -> None:
     @program.app.task(name="endless")
     async def endless() -> None:
+        program.done.append("again")
         await endless.enqueue()
 
     async with Harness(program.app) as jobs:
         await endless.enqueue()
         with pytest.raises(VirtualTimeStuck, match=r"more than max_jobs=20 attempts .* of endless"):
             await jobs.run_until_idle(max_jobs=20)
+        assert 20 <= len(program.done) <= 40
 
 
 async def test_a_function_that_waits_for_ever_is_told_of(program: Program) -> None:
@@ -199,6 +207,16 @@ async def test_delayed_jobs_run_at_their_times(program: Program, file: Path | No
         assert (jobs.now - began) == timedelta(hours=1)
         assert (await jobs.advance(timedelta(hours=1))).completed == 1
         assert times == [60, 3_600, 7_200]
+
+
+async def test_a_job_that_becomes_due_is_claimed_once(program: Program, file: Path | None) -> None:
+    slow = program.app.tasks["slow"]
+    async with Harness(program.app, sqlite=file) as jobs:
+        await slow.enqueue(50.0)
+        await jobs.run_until_idle()
+        job = await slow.options(delay=3_600).enqueue(50.0)
+        assert (await jobs.advance(hours=2)).completed == 1
+        assert (await job.record()).attempts == 1
 
 
 async def test_a_long_time_passes_at_once(program: Program, file: Path | None) -> None:
@@ -348,6 +366,7 @@ async def test_time_stands_still_while_a_thread_works(program: Program) -> None:
 
     async def let_it_end() -> None:
         await asyncio.to_thread(has_begun.wait, 10)
+        await some_real_time()
         may_end.set()
 
     async with Harness(program.app) as jobs:
@@ -377,6 +396,46 @@ async def test_a_function_may_use_sockets(program: Program) -> None:
         job = await ask.enqueue(server.sockets[0].getsockname()[1])
         await jobs.run_until_idle(raise_errors=True)
         assert await job.result() == "HELLO\n"
+
+
+async def test_a_late_answer_is_waited_for(program: Program) -> None:
+    has_asked, may_answer = threading.Event(), threading.Event()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        has_asked.set()
+        await asyncio.to_thread(may_answer.wait, 10)
+        writer.write(b"late\n")
+        await writer.drain()
+        writer.close()
+
+    @program.app.task(name="ask", timeout=600)
+    async def ask(port: int) -> bytes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        answer = await reader.readline()
+        writer.close()
+        await writer.wait_closed()
+        return answer
+
+    async def let_it_answer() -> None:
+        await asyncio.to_thread(has_asked.wait, 10)
+        await some_real_time()
+        may_answer.set()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server, Harness(program.app) as jobs:
+        began = jobs.now
+        job = await ask.enqueue(server.sockets[0].getsockname()[1])
+        await asyncio.gather(jobs.run_until_idle(), let_it_answer())
+        assert await job.result() == b"late\n"
+        assert jobs.now - began < timedelta(minutes=10)
+
+
+async def test_a_crash_takes_no_time_of_its_own(program: Program, file: Path | None) -> None:
+    async with Harness(program.app, sqlite=file) as jobs:
+        began = jobs.now
+        await program.app.tasks["add"].enqueue(1, 2)
+        jobs.crash_worker()
+        await jobs.run_until_idle()
+        assert jobs.now == began
 
 
 async def test_the_app_has_its_own_jobs_back_afterwards(program: Program) -> None:
