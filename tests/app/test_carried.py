@@ -18,6 +18,8 @@ from leasemq.client.loop_thread import loop_thread
 from leasemq.errors import CorruptRecord, InvalidSetting, PayloadRejected, PayloadTooLarge, UnknownEnvelope
 from leasemq.protocol.envelope import encode_plain
 
+pytestmark = pytest.mark.promise("A-42")
+
 tenant: ContextVar[Any] = ContextVar("tenant")
 request: ContextVar[Any] = ContextVar("request", default="none")
 
@@ -44,7 +46,6 @@ async def worked(app: App, produce: Callable[[], Awaitable[Any]]) -> Any:
         return value
 
 
-@pytest.mark.promise("A-42")
 @pytest.mark.parametrize("is_async", [True, False])
 async def test_values_hold_in_the_function_wherever_it_runs_and_in_middleware(
     app: App, is_async: bool
@@ -82,7 +83,6 @@ def seen_in_thread() -> list[Any]:
     return seen()
 
 
-@pytest.mark.promise("A-42")
 async def test_jobs_that_a_function_enqueues_take_the_values_on(app: App) -> None:
     inner: Any = app.task(name="inner")(seen_in_thread)
 
@@ -120,7 +120,6 @@ async def test_a_job_without_values_runs_without_those_of_whoever_started_the_wo
     assert await run() == ["nobody", "none"]
 
 
-@pytest.mark.promise("A-42")
 def test_a_value_set_in_one_process_holds_in_another(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/shared.db"
     program = tmp_path / "producing.py"

@@ -18,6 +18,8 @@ from leasemq.queue import Queue
 from leasemq.task import Enqueuing
 from tests.app.holder import Holder
 
+pytestmark = pytest.mark.promise("A-48")
+
 FACES = (App, Queue, Job, Task, Enqueuing, Ctx)
 OTHER_TWINS = {"__aenter__": "__enter__", "__aexit__": "__exit__"}
 NEEDS_A_LOOP = {("App", "lifespan")}  # an asynchronous web server calls it, nobody else
@@ -39,7 +41,6 @@ def parameters(method: Callable[..., Any]) -> list[tuple[str, Any, Any]]:
     return [(one.name, one.kind, one.default) for one in inspect.signature(method).parameters.values()]
 
 
-@pytest.mark.promise("A-48")
 @pytest.mark.parametrize("face", FACES)
 def test_whatever_is_awaited_has_a_twin_that_takes_the_same(face: type) -> None:
     assert awaited(face)
@@ -71,7 +72,6 @@ def task(app: App) -> Iterator[Task[[int], Any]]:
     loop_thread().close()
 
 
-@pytest.mark.promise("A-48")
 def test_an_operator_s_script_needs_no_loop(app: App, task: Task[[int], Any]) -> None:
     queue = app.queue()
     with app:
@@ -143,7 +143,6 @@ async def test_each_twin_is_refused_inside_a_running_loop(app: App, task: Task[[
             call()
 
 
-@pytest.mark.promise("A-48")
 def test_many_threads_use_all_twins_at_once(app: App, task: Task[[int], Any]) -> None:
     queue = app.queue()
 

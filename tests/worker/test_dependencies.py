@@ -24,6 +24,8 @@ from leasemq.worker.scopes import WorkerScope
 from tests.worker.conftest import Theatre
 from tests.worker.stage import Process, Stage, perform_in_real_time
 
+pytestmark = pytest.mark.promise("A-42")
+
 
 class Company:
     """What tests of dependencies share. Owned by one test."""
@@ -94,7 +96,6 @@ def message(record: JobRecord) -> str:
     return decode_error(record.error).message
 
 
-@pytest.mark.promise("A-42")
 def test_a_dependency_is_made_once_and_closed_in_reverse_before_the_end_is_recorded(
     theatre: Theatre, company: Company
 ) -> None:
@@ -114,7 +115,6 @@ def test_a_dependency_is_made_once_and_closed_in_reverse_before_the_end_is_recor
     assert company.told == ["make a", "run", "make b", "close b", "close a"]
 
 
-@pytest.mark.promise("A-42")
 @pytest.mark.parametrize("kind", ["plain", "coroutine", "generator", "async generator"])
 def test_each_kind_of_function_can_be_a_dependency(theatre: Theatre, company: Company, kind: str) -> None:
     def plain() -> str:
@@ -176,7 +176,6 @@ def test_the_clean_up_sees_what_the_function_raised_and_cannot_undo_it(
     assert company.told == ["make a", "swallowed", f"a sees {type(error).__name__}"]
 
 
-@pytest.mark.promise("A-42")
 @pytest.mark.parametrize("is_async", [True, False])
 def test_a_clean_up_that_raises_fails_the_attempt_that_had_succeeded(
     theatre: Theatre, company: Company, is_async: bool
@@ -291,7 +290,6 @@ def test_a_clean_up_that_does_not_end_is_bounded_in_time(theatre: Theatre, compa
     theatre(play)
 
 
-@pytest.mark.promise("A-42")
 @pytest.mark.parametrize("fault", ["", "raise", "timeout"])
 def test_a_function_in_a_thread_closes_what_it_used_in_its_own_thread(company: Company, fault: str) -> None:
     a = company.noted_sync("a")
@@ -314,7 +312,6 @@ def test_a_function_in_a_thread_closes_what_it_used_in_its_own_thread(company: C
     assert company.told == ["make a", ends[fault]]
 
 
-@pytest.mark.promise("A-42")
 def test_what_jobs_share_is_made_once_and_closed_at_the_worker_s_stop(
     theatre: Theatre, company: Company
 ) -> None:
@@ -459,7 +456,6 @@ def test_a_shared_clean_up_that_raises_is_logged_and_told_by_the_exit_code(
     assert "still in use" in caplog.text
 
 
-@pytest.mark.promise("A-42")
 def test_another_function_stands_in_within_an_override(theatre: Theatre, company: Company) -> None:
     real, fake = company.noted("real"), company.noted("fake")
 

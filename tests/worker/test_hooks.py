@@ -17,6 +17,8 @@ from leasemq.worker.loop import HURRIED, STOPPED
 from tests.worker.conftest import Theatre
 from tests.worker.stage import Process, Stage
 
+pytestmark = pytest.mark.promise("A-42")
+
 
 def hook(call: Callable[[], Any], name: str = "a_hook") -> Hook:
     return Hook(name=name, call=call)
@@ -32,7 +34,6 @@ async def done(stage: Stage, process: Process) -> int:
     return await process.stop()
 
 
-@pytest.mark.promise("A-42")
 def test_start_hooks_run_before_the_first_claim_and_stop_hooks_after_the_last_settlement(
     theatre: Theatre,
 ) -> None:

@@ -19,6 +19,8 @@ from leasemq.worker.routine import Around
 from tests.worker.conftest import Theatre
 from tests.worker.stage import Stage, perform_in_real_time
 
+pytestmark = pytest.mark.promise("A-42")
+
 CallNext = Callable[[], Awaitable[Any]]
 
 
@@ -51,7 +53,6 @@ def in_thread() -> str:
     return "in thread"
 
 
-@pytest.mark.promise("A-42")
 @pytest.mark.parametrize("function", [in_loop, in_thread])
 def test_middleware_runs_in_order_around_each_attempt_in_the_loop(
     theatre: Theatre, function: Callable[[], Any]
