@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +14,8 @@ import pytest
 import leasemq
 from leasemq import App
 from tests.cli.conftest import Command
+from tests.end_to_end.waiting import until
+from tests.serving.ask import ask
 
 
 @pytest.mark.promise("A-1", "A-16", "P-81", "P-60")
@@ -90,3 +93,41 @@ def test_the_demo_is_given_what_was_typed_and_its_code_is_the_answer(
     assert leasemq("demo").code == 0
     assert leasemq("demo", str(folder), "--sabotage", "fence", "--jobs", "7", "--json").code == 1
     assert given == [(None, None, None, False), (folder, "fence", 7, True)]
+
+
+@pytest.mark.promise("P-84")
+def test_a_worker_process_answers_probes_until_it_is_gone(app: App, folder: Path) -> None:
+    started = [sys.executable, "-m", "leasemq", "worker", "myapp:app", "--probe-port", "0"]
+    with subprocess.Popen(started, cwd=folder, stderr=subprocess.PIPE, text=True) as worker:
+        try:
+            assert worker.stderr is not None
+            port = int(worker.stderr.readline().rpartition(" ")[2])
+            until(lambda: ask(port, "/ready").status == 200, "it is ready")
+            asked = ask(port, "/live")
+            assert (asked.status, asked.body["slots"], asked.body["backend"]) == (200, 10, "reachable")
+        finally:
+            worker.send_signal(signal.SIGTERM)
+            worker.communicate(timeout=30)
+        assert worker.returncode == 0
+
+
+@pytest.mark.slow
+@pytest.mark.promise("P-82", "B12")
+def test_a_supervisor_told_to_stop_while_a_process_is_dead_does_not_say_that_all_is_well(
+    folder: Path,
+) -> None:
+    (folder / "leaving.py").write_text("raise SystemExit(3)")
+    started = [sys.executable, "-m", "leasemq", "worker", "leaving:app", "--processes", "1", "--name", "w"]
+    with subprocess.Popen(started, cwd=folder, stderr=subprocess.PIPE, text=True) as supervisor:
+        try:
+            assert supervisor.stderr is not None
+            waits_ms: list[int] = []
+            while len(waits_ms) < 3:
+                waits_ms += map(
+                    int, re.findall(r"exit_code=3 restart_in_ms=(\d+)", supervisor.stderr.readline())
+                )
+        finally:
+            supervisor.send_signal(signal.SIGTERM)
+            supervisor.communicate(timeout=30)
+        assert supervisor.returncode == 1
+    assert waits_ms[-1] >= 500
