@@ -93,8 +93,8 @@ class Claims:
 
     async def own_leases(self, queue: str) -> Sequence[Lease] | None:
         """Answer this life's active leases of a queue; None: the backend cannot be reached."""
-        if self._request is not None and not self._request.done():
-            await asyncio.wait({self._request}, timeout=LATE_MS / 1_000)  # else its leases may not be there yet
+        if self._request is not None and not self._request.done():  # its leases may not be there yet
+            await asyncio.wait({self._request}, timeout=LATE_MS / 1_000)
         try:
             leases = await self._backend.claimed_by(queue, self._incarnation)
         except (BackendUnavailable, IndeterminateWrite) as error:
