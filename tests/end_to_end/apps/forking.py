@@ -1,5 +1,7 @@
 """A process that has used its app makes children which enqueue and work: `forking fork|spawn`.
 
+A child that was forked has the parent's open files, and must use none of them.
+
 The parent enqueues one job before and one after; four children enqueue 250 each, and run workers until
 all 1,002 jobs are done.
 """
@@ -10,6 +12,8 @@ import asyncio
 import multiprocessing
 import os
 import sys
+from contextlib import suppress
+from pathlib import Path
 
 from leasemq import App
 from tests.end_to_end.apps.work import LOOK_EVERY_S, app_on, folder, opened, task_of
@@ -17,6 +21,7 @@ from tests.end_to_end.place import QUEUE
 
 CHILDREN = 4
 EACH = 250
+ONE_BY_ONE = 20
 ALL = 2 + CHILDREN * EACH
 
 _app: App | None = None
@@ -30,10 +35,30 @@ def app() -> App:
     return _app
 
 
-def child() -> None:
-    """Enqueue by the synchronous face, then work until all is done."""
-    task_of(app(), "counted").enqueue_many_sync([()] * EACH)
+def child(method: str) -> None:
+    """Enqueue by the synchronous face, one by one and many at once, then work until all is done."""
+    inherited = open_files()
+    assert bool(inherited) == (method == "fork"), inherited
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for file in inherited:
+        os.dup2(nothing, file)  # whoever used the parent's would now find nothing in it
+    counted = task_of(app(), "counted")
+    for _ in range(ONE_BY_ONE):
+        counted.enqueue_sync()
+    counted.enqueue_many_sync([()] * (EACH - ONE_BY_ONE))
     asyncio.run(work_until_all_is_done())
+    assert open_files().isdisjoint(inherited)
+
+
+def open_files() -> set[int]:
+    """This process's descriptors of the store's files."""
+    store = str(folder() / "jobs.db")
+    found = set()
+    for entry in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):  # the one that reads the folder is gone by now
+            if os.readlink(entry).startswith(store):
+                found.add(int(entry.name))
+    return found
 
 
 async def work_until_all_is_done() -> None:
@@ -58,7 +83,7 @@ def main(method: str) -> int:
     counted = task_of(app(), "counted")
     counted.enqueue_sync()
     multiprocessing.set_start_method(method)
-    children = [multiprocessing.Process(target=child) for _ in range(CHILDREN)]
+    children = [multiprocessing.Process(target=child, args=(method,)) for _ in range(CHILDREN)]
     for one in children:
         one.start()
     counted.enqueue_sync()
