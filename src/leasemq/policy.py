@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -25,6 +26,7 @@ from leasemq.protocol.model import Unique as StoredUnique
 from leasemq.protocol.names import check_job_id, check_key, check_queue, check_task_name
 from leasemq.protocol.overrides import Overrides, encode_overrides
 from leasemq.protocol.retry import Retry
+from leasemq.protocol.sizes import size_to_bytes
 from leasemq.protocol.times import due_at_ms, positive_seconds_to_ms, seconds_to_ms
 from leasemq.settings import DEFAULT_QUEUE, Seconds, kept
 
@@ -78,7 +80,8 @@ class TaskOptions(TypedDict, total=False):
     max_stalls: int
     priority: int  # -100 to 100, higher first
     ttl: Seconds  # a job not started within it expires
-    executor: Literal["auto", "thread", "process"]
+    executor: Literal["auto", "thread", "process"]  # auto: the loop for an async function, else a thread
+    memory_limit: int | str  # bytes, or "512MiB": what a function in a child process may take
     keep_result: Seconds
     keep_record: Seconds
     keep_dead: Seconds
@@ -137,6 +140,8 @@ class Policy:
     keep_record_ms: int | None
     keep_dead_ms: int | None
     aliases: tuple[str, ...]
+    executor: Literal["auto", "thread", "process"]
+    memory_limit_bytes: int | None
 
     def keep(self, default: Keep) -> Keep:
         """Answer how long this task's records stay."""
@@ -201,7 +206,8 @@ class Plan:
 def checked_policy(options: TaskOptions, default_name: str, *, is_async: bool) -> Policy:
     """Answer the task's policy. Raises: InvalidSetting, InvalidName, InvalidDelay, Unsupported, TypeError."""
     _check_words(options, TaskOptions, "task")
-    _check_executor(options.get("executor", "auto"), is_async=is_async)
+    executor = options.get("executor", "auto")
+    _check_executor(executor, is_async=is_async)
     retry = check_retry(options.get("retry"))
     aliases = options.get("aliases", ())
     if isinstance(aliases, str):
@@ -220,6 +226,8 @@ def checked_policy(options: TaskOptions, default_name: str, *, is_async: bool) -
         keep_record_ms=_from_zero(options, "keep_record"),
         keep_dead_ms=_from_zero(options, "keep_dead"),
         aliases=tuple(check_task_name(alias) for alias in aliases),
+        executor=executor,
+        memory_limit_bytes=_memory_limit(options.get("memory_limit"), executor),
     )
 
 
@@ -282,12 +290,22 @@ def check_retry(given: object) -> Retry | None:
 
 
 def _check_executor(executor: str, *, is_async: bool) -> None:
-    if executor == "process":
-        raise Unsupported("executor='process' comes in a later release of LeaseMQ; leave it out")
-    if executor not in ("auto", "thread"):
+    if executor not in ("auto", "thread", "process"):
         raise InvalidSetting(f"executor={executor!r} is not one of 'auto', 'thread', 'process'")
     if executor == "thread" and is_async:
         raise InvalidSetting("executor='thread' is for plain functions; an async one runs in the loop")
+
+
+def _memory_limit(given: object, executor: str) -> int | None:
+    if given is None:
+        return None
+    if executor != "process":
+        raise InvalidSetting(
+            f"memory_limit={given!r} is for a function in a child process; add executor='process'"
+        )
+    if not sys.platform.startswith("linux"):  # others take the limit and do not keep it, or lack it
+        raise Unsupported(f"memory_limit={given!r} cannot be kept on {sys.platform}; leave it out")
+    return size_to_bytes(given, "memory_limit")
 
 
 def _whole(name: str, value: object, allowed: range) -> int:

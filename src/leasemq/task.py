@@ -72,6 +72,8 @@ class Task(Generic[P, R]):
     def __init__(
         self, function: Callable[..., Any], policy: Policy, around: Surroundings, *, takes_context: bool
     ) -> None:
+        if policy.executor == "process":
+            _check_importable(function)
         functools.update_wrapper(cast("Callable[..., Any]", self), function)
         self.function = function
         self.policy = policy
@@ -151,11 +153,13 @@ class Task(Generic[P, R]):
 
     def routine(self) -> Routine:
         """Answer what a worker needs to run the task. Raises: UnnamedTask, InvalidSetting."""
-        from leasemq.worker.routine import Routine
+        from leasemq.worker.importable import lesson
+        from leasemq.worker.routine import Executor, Routine
 
         self.check_named()
         settings = self._around.settings()
-        return Routine(
+        executor = None if self.policy.executor == "auto" else Executor(self.policy.executor)
+        routine = Routine(
             name=self.name,
             call=self.function,
             is_async=self.is_async,
@@ -169,7 +173,12 @@ class Task(Generic[P, R]):
             around=self._around.additions.around(),
             carried=self._around.additions.carried,
             dependencies=self._around.additions.dependencies,
+            executor=executor,
+            memory_limit_bytes=self.policy.memory_limit_bytes,
         )
+        if executor is Executor.PROCESS:
+            lesson(routine)  # what no child could import is refused before anything starts
+        return routine
 
     def check_named(self) -> None:
         """Raise UnnamedTask if no other process could know the task by its name."""
@@ -203,7 +212,7 @@ class AsyncTask(Task[P, R]):
 
 
 class PlainTask(Task[P, R]):
-    """A task whose function is an ordinary one; workers run it in a thread."""
+    """A task whose function is an ordinary one; workers run it in a thread, or in a child process."""
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the function here and now."""
@@ -350,6 +359,15 @@ def runs_in_loop(function: Callable[..., Any]) -> bool:
     if not inspect.isroutine(function):
         raise InvalidSetting(f"{function!r} is not a function")
     return inspect.iscoroutinefunction(function)
+
+
+def _check_importable(function: Callable[..., Any]) -> None:
+    """Refuse what no module holds. Whether a module holds the others is known once it is imported."""
+    if "<" in function.__qualname__:  # <locals>, <lambda>
+        raise InvalidSetting(
+            f"executor='process' cannot run {function.__qualname__!r}: a child process imports the function "
+            "by its name; define it at the top level of a module"
+        )
 
 
 def takes_context(function: Callable[..., Any]) -> bool:

@@ -24,7 +24,6 @@ from leasemq.errors import (
     PayloadRejected,
     PayloadTooLarge,
     UnnamedTask,
-    Unsupported,
 )
 from leasemq.protocol.envelope import describe
 from leasemq.protocol.model import Keep, OnParentFailure, UniqueMode
@@ -116,7 +115,11 @@ def test_two_tasks_of_one_name_are_refused_aliases_included() -> None:
         ({"max_stalls": 1.5}, InvalidSetting, "max_stalls"),
         ({"priority": 101}, InvalidSetting, "priority"),
         ({"priority": True}, InvalidSetting, "priority"),
-        ({"executor": "process"}, Unsupported, "later release"),
+        ({"executor": "process", "memory_limit": 512}, InvalidSetting, "memory_limit=512 .*'512MiB'"),
+        ({"executor": "process", "memory_limit": "lots"}, InvalidSetting, "memory_limit='lots'"),
+        ({"executor": "process", "memory_limit": "0.5 MiB"}, InvalidSetting, "memory_limit='0.5 MiB'"),
+        ({"executor": "process", "memory_limit": True}, InvalidSetting, "memory_limit=True"),
+        ({"memory_limit": "512MiB"}, InvalidSetting, "memory_limit=.*executor='process'"),
         ({"executor": "gpu"}, InvalidSetting, "gpu"),
         ({"aliases": "old"}, InvalidSetting, r"\('old',\)"),
         ({"keep_result": -1}, InvalidDelay, "keep_result"),
@@ -151,6 +154,28 @@ def test_a_thread_is_for_plain_functions() -> None:
     with pytest.raises(InvalidSetting, match="async"):
         App("memory://").task(name="x", executor="thread")(swift)
     assert App("memory://").task(name="x", executor="thread")(noop).name == "x"
+
+
+@pytest.mark.parametrize(
+    ("given", "size_bytes"), [(1 << 20, 1 << 20), ("512MiB", 512 << 20), ("1.5 GB", 1_500_000_000)]
+)
+@pytest.mark.promise("P-80")
+def test_a_memory_limit_is_bytes_or_a_number_with_a_unit(given: int | str, size_bytes: int) -> None:
+    task = App("memory://").task(executor="process", memory_limit=given)(noop)
+    assert task.policy.memory_limit_bytes == task.routine().memory_limit_bytes == size_bytes
+
+
+@pytest.mark.promise("P-80")
+def test_a_function_that_no_child_process_can_import_is_refused() -> None:
+    def nested() -> None: ...
+
+    with pytest.raises(InvalidSetting, match=r"nested.*top level"):
+        App("memory://").task(name="x", executor="process")(nested)
+    with pytest.raises(InvalidSetting, match="lambda"):
+        App("memory://").task(name="x", executor="process")(lambda: None)
+    moved = functools.wraps(noop)(lambda: None)  # says that it is noop, and is not
+    with pytest.raises(InvalidSetting, match="cannot import"):
+        App("memory://").task(name="x", executor="process")(moved).routine()
 
 
 def test_a_routine_carries_the_policy_with_the_app_s_where_the_task_says_nothing() -> None:

@@ -15,21 +15,24 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from leasemq import errors
+from leasemq.carried import Carried
 from leasemq.context import Ctx, running_attempt, running_job
+from leasemq.dependencies import NO_DEPENDENCIES, Dependencies
 from leasemq.protocol.decide import Happened
-from leasemq.protocol.model import NewJob, NoteKind
+from leasemq.protocol.model import Lease, NewJob, NoteKind
 from leasemq.protocol.retry import Retry
 from leasemq.protocol.signature import Signature
-from leasemq.worker.importable import found, learned_retry
-from leasemq.worker.outcome import judged, raised, read_arguments, returned
+from leasemq.worker.importable import bare, found, is_task, learned_retry
+from leasemq.worker.outcome import Arguments, judged, raised, read_arguments, returned
 from leasemq.worker.pipe import (
     Ended,
     Frames,
@@ -43,6 +46,7 @@ from leasemq.worker.pipe import (
     ended,
     framed,
 )
+from leasemq.worker.scopes import JobScope
 
 ORPHANED = 70  # the exit code of a child whose worker is gone; nobody is left to read it
 LAST_WORDS_S = 0.5  # for an idle child to end by itself, exit functions included
@@ -64,11 +68,14 @@ def main(number: int, worker: int) -> None:
 class _Learned:
     """A function with what judges its ends."""
 
-    run: Callable[..., Any]
+    call: Callable[..., Any]
+    run: Callable[[Callable[[], Any]], Any]
     signature: Signature
     retry: Retry | None
     told: Learn
     size_bytes: int  # of the address space at that time; only of interest where it is limited
+    carried: Carried | None
+    dependencies: Dependencies
 
 
 class _Desk:
@@ -174,7 +181,7 @@ class _Life:
             self.is_busy = True
             match message:
                 case Run():
-                    self.line.say(self._run(message))
+                    self.line.say(copy_context().run(self._run, message))
                     _tidy()
                 case Learn():
                     self.line.say(self._learn(message))
@@ -193,41 +200,73 @@ class _Life:
 
     def _learn(self, told: Learn) -> Learned:
         try:
-            call = found(told.function, told.script)
-            retry = learned_retry(told)
-            signature = Signature.of(call, task=told.name, skip_first=told.takes_context)
+            self.learned[told.name] = _learned(told)
         except BaseException as error:  # the user's module runs while it is imported: it may raise anything
-            failed = raised(error, None)
-            return Learned(failed.error)
-        size_bytes = 0 if told.memory_limit_bytes is None else _size_bytes()
-        self.learned[told.name] = _Learned(
-            run=_runner(call, told), signature=signature, retry=retry, told=told, size_bytes=size_bytes
-        )
+            return Learned(raised(error, None).error)
         return Learned(None)
 
     def _run(self, asked: Run) -> Ended:
         one = self.learned[asked.name]
         retry = _ANY_RETRY if asked.has_own_retry else one.retry
-        arguments = read_arguments(one.signature, asked.payload, retry, job=asked.running.ref.id)
+        lease, signature, running = asked.lease, one.signature, asked.running
+        payload = asked.payload if lease is None else lease.payload
+        arguments = read_arguments(signature, payload, retry, job=running.ref.id)
         if not isinstance(arguments, tuple):
             return ended(arguments)
-        positional, named = arguments
-        running_job.set(asked.running.ref)
-        running_attempt.set(asked.running)
-        desk: _Desk | None = None
-        if asked.lease is not None:
-            desk = _Desk(self.line)
-            positional = (Ctx(asked.lease, desk), *positional)
+        running_job.set(running.ref)
+        running_attempt.set(running)
         happened: Happened
         try:
-            value = one.run(*positional, **named)
+            if asked.headers and one.carried is not None:
+                one.carried.restore(asked.headers, job=running.ref.id)
+            if lease is None:
+                value = one.run(partial(one.call, *arguments[0], **arguments[1]))
+            else:
+                value = self._run_with_context(one, lease, arguments)
         except BaseException as error:  # a function of the user's: whatever it raises ends its attempt alone
-            happened = judged(error, retry, one.signature.secret_texts(*arguments))
+            happened = judged(error, retry, signature.secret_texts(*arguments))
         else:
-            happened = returned(one.signature, value, one.told.result_limit_bytes)
-        if desk is not None:
-            desk.end()
+            happened = returned(signature, value, one.told.result_limit_bytes)
         return ended(happened, is_worn=_has_outgrown(one))
+
+    def _run_with_context(self, one: _Learned, lease: Lease, arguments: Arguments) -> Any:
+        desk = _Desk(self.line)
+        scope = JobScope(one.dependencies, None)
+        call = partial(one.call, Ctx(lease, desk, scope), *arguments[0], **arguments[1])
+        within = _run_in_level if one.told.is_async else _run_in_scope
+        try:
+            return one.run(partial(within, scope, call))
+        finally:
+            desk.end()
+
+
+def _learned(told: Learn) -> _Learned:
+    thing = found(told.function, told.script)
+    call = bare(thing)
+    of_app = thing.routine() if is_task(thing) else None
+    return _Learned(
+        call=call,
+        run=_runner(told),
+        signature=Signature.of(call, task=told.name, skip_first=told.takes_context),
+        retry=learned_retry(told),
+        told=told,
+        size_bytes=0 if told.memory_limit_bytes is None else _size_bytes(),
+        carried=None if of_app is None else of_app.carried,
+        dependencies=NO_DEPENDENCIES if of_app is None else of_app.dependencies,
+    )
+
+
+def _run_in_scope(scope: JobScope, call: Callable[[], Any]) -> Any:
+    return scope.run(call, _is_counted)
+
+
+async def _run_in_level(scope: JobScope, call: Callable[[], Awaitable[Any]]) -> Any:
+    async with scope.level():
+        return await call()
+
+
+def _is_counted() -> None:
+    """Raise nothing: a child whose value no longer counts is not alive."""
 
 
 def _has_outgrown(one: _Learned) -> bool:
@@ -247,19 +286,21 @@ def _tidy() -> None:
         sys.stderr.flush()
 
 
-def _runner(call: Callable[..., Any], told: Learn) -> Callable[..., Any]:
-    """Answer what runs the function: in a loop of its own if it is async, within the limit if it has one."""
-    run = partial(_run_in_loop, call) if told.is_async else call
-    if told.memory_limit_bytes is None:
-        return run
-    return partial(_run_within, told.memory_limit_bytes, run)
+def _runner(told: Learn) -> Callable[[Callable[[], Any]], Any]:
+    """Answer what runs a call: in a loop of its own if it is async, within the limit if it has one."""
+    run = _run_in_loop if told.is_async else _run_plainly
+    return run if told.memory_limit_bytes is None else partial(_run_within, told.memory_limit_bytes, run)
 
 
-def _run_in_loop(call: Callable[..., Coroutine[Any, Any, Any]], *args: Any, **kwargs: Any) -> Any:
-    return asyncio.run(call(*args, **kwargs))
+def _run_plainly(call: Callable[[], Any]) -> Any:
+    return call()
 
 
-def _run_within(limit_bytes: int, run: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def _run_in_loop(call: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+    return asyncio.run(call())
+
+
+def _run_within(limit_bytes: int, run: Callable[[Callable[[], Any]], Any], call: Callable[[], Any]) -> Any:
     """Let the address space grow by no more than this while the function runs."""
     before, hardest = resource.getrlimit(resource.RLIMIT_AS)
     most = _size_bytes() + limit_bytes
@@ -267,7 +308,7 @@ def _run_within(limit_bytes: int, run: Callable[..., Any], *args: Any, **kwargs:
         most = min(most, hardest)
     resource.setrlimit(resource.RLIMIT_AS, (most, hardest))
     try:
-        return run(*args, **kwargs)
+        return run(call)
     finally:
         resource.setrlimit(resource.RLIMIT_AS, (before, hardest))
 

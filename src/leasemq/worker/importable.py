@@ -6,7 +6,6 @@ The references are made from the worker's own registered functions, never from a
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from importlib import import_module
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
@@ -62,12 +61,22 @@ def learned_retry(told: Learn) -> Retry | None:
 
 
 def found(spot: Spot, script: Script | None) -> Any:
-    """Answer what is there; a task's function if it is a task. Raises whatever the import raises."""
+    """Answer what is there: a task, a function, a class. Raises whatever the import raises."""
     if script is not None and spot.module in (MAIN, SCRIPT):
         module = _script_module(script)
     else:
         module = import_module(spot.module)
-    return _bare(_at(module, spot.path))
+    return _at(module, spot.path)
+
+
+def bare(thing: Any) -> Any:
+    """Answer the function of a task: under its own name a module holds the task that it became."""
+    return thing.function if is_task(thing) else thing
+
+
+def is_task(thing: Any) -> bool:
+    """Whether this is a task of an app, told by its type's home: this layer knows no tasks."""
+    return any(kind.__module__ == "leasemq.task" for kind in type(thing).__mro__)
 
 
 def _spot(thing: Any) -> Spot | None:
@@ -76,8 +85,8 @@ def _spot(thing: Any) -> Spot | None:
     path = getattr(thing, "__qualname__", "")
     if module is None:
         return None
-    if _bare(_at(module, path)) is not thing:
-        names = [name for name, value in vars(module).items() if _bare(value) is thing]
+    if bare(_at(module, path)) is not thing:
+        names = [name for name, value in vars(module).items() if bare(value) is thing]
         if not names:
             return None
         path = names[0]
@@ -89,11 +98,6 @@ def _at(module: ModuleType, path: str) -> Any:
     for name in path.split("."):
         thing = getattr(thing, name, None)
     return thing
-
-
-def _bare(thing: Any) -> Any:
-    """Answer the function of a task: under its own name a module holds the task that it became."""
-    return thing.function if type(thing).__module__ == "leasemq.task" else thing
 
 
 def _classes(routine: Routine, given: Any) -> list[Spot]:
@@ -140,13 +144,3 @@ def _script_module(script: Script) -> ModuleType:
         sys.modules[MAIN] = before
         raise
     return module
-
-
-def check_function(function: Callable[..., Any]) -> None:
-    """Refuse, where it is registered, what no module can hold. Raises: InvalidSetting."""
-    name = getattr(function, "__qualname__", "")
-    if "<" in name:  # <locals>, <lambda>
-        raise InvalidSetting(
-            f"executor='process' cannot run {name!r}: a child process imports the function by its name; "
-            "define it at the top level of a module"
-        )

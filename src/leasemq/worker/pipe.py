@@ -53,7 +53,8 @@ class Run(msgspec.Struct, array_like=True, tag="run", frozen=True):
 
     name: str
     running: RunningAttempt
-    payload: bytes
+    payload: bytes  # empty if the lease, which has it, comes along
+    headers: bytes
     has_own_retry: bool  # the job's own policy, which has no rules by exception class, is in force
     lease: Lease | None
 

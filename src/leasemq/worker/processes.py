@@ -158,13 +158,14 @@ class Processes:
 
 
 def _order(attempt: Attempt) -> Run:
-    lease = attempt.lease
+    lease, routine = attempt.lease, attempt.routine
     return Run(
-        attempt.routine.name,
+        routine.name,
         RunningAttempt(ref=lease.ref, task=lease.task, attempt=lease.attempts, fence=lease.fence.number),
-        lease.payload,
-        attempt.retry is not attempt.routine.retry,
-        lease if attempt.routine.takes_context else None,
+        b"" if routine.takes_context else lease.payload,
+        lease.headers if routine.carried is not None else b"",
+        attempt.retry is not routine.retry,
+        lease if routine.takes_context else None,
     )
 
 
