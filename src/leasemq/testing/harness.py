@@ -7,7 +7,7 @@ the loop of the test. Between two calls of the test it stands still.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
@@ -20,14 +20,14 @@ from leasemq.client.connection import Source
 from leasemq.client.loop_thread import loop_thread
 from leasemq.clock import Clock, wall_ms
 from leasemq.errors import InvalidSetting, Refused
-from leasemq.events import Event
+from leasemq.events import Event, JobEnded
 from leasemq.logs import log_event
 from leasemq.protocol.insight import Filter, JobRecord
-from leasemq.protocol.model import Outcome, State
+from leasemq.protocol.model import Outcome, Ref, State
 from leasemq.protocol.times import seconds_to_ms
 from leasemq.testing.course_of_time import CourseOfTime
 from leasemq.testing.faults import Wire, faulty
-from leasemq.testing.imitated_process import Crash, ImitatedProcess, Log, PlannedCrash
+from leasemq.testing.imitated_process import Crash, ImitatedProcess, Life, Log, PlannedCrash
 from leasemq.testing.looking import Ran, SeenJob, counted, failure_of, seen
 from leasemq.testing.patient_loop import PatientLoop
 from leasemq.testing.seen_by_client import inline
@@ -74,6 +74,7 @@ class Harness:
         self._options = options
         self._client_wire = Wire()
         self._stack: ExitStack | None = None
+        self._current: asyncio.Task[Any] | None = None  # what the test waits for
 
     # ---- running
 
@@ -285,15 +286,13 @@ class Harness:
         log = process.log = Log()
         await course
         refs = dict.fromkeys(one.ref for one in log.ended)
-        jobs = {}
+        jobs: dict[Ref, SeenJob] = {}
         for ref in refs:
             (record,) = await self._store.get(ref.queue, [ref.id])
             if record is not None:
                 jobs[ref] = self._seen(record)
         if raise_errors:
-            for one in log.ended:
-                if one.outcome in (Outcome.RETRIED, Outcome.FAILED):
-                    raise process.errors.get((one.ref, one.fence)) or failure_of(jobs[one.ref])
+            _raise_first(log.ended, process.errors, jobs)
         return Ran(
             outcomes=counted([one.outcome for one in log.ended]),
             jobs=list(jobs.values()),
@@ -358,6 +357,17 @@ def _memory_store(clock: Clock) -> Backend:
     from leasemq.backends.memory import MemoryBackend
 
     return MemoryBackend(clock=clock)
+
+
+def _raise_first(
+    ended: Sequence[JobEnded], errors: Mapping[Life, Exception], jobs: Mapping[Ref, SeenJob]
+) -> None:
+    for one in ended:
+        if one.outcome in (Outcome.RETRIED, Outcome.FAILED):
+            if (error := errors.get((one.ref, one.fence))) is not None:
+                raise error
+            if one.ref in jobs:  # its record is kept
+                raise failure_of(jobs[one.ref])
 
 
 def _span_ms(by: timedelta | float, units: dict[str, float]) -> int:
