@@ -16,7 +16,6 @@ from leasemq import App, Ctx
 from leasemq.context import running_job
 from leasemq.errors import Dead, LeaseLost, RetryAfter, Snooze
 from leasemq.protocol.shape import Secret
-from tests.worker.test_outcomes import RAISED
 
 app = App("memory://")
 tenant: ContextVar[str] = ContextVar("tenant", default="nobody")
@@ -42,6 +41,8 @@ async def in_a_loop(ctx: Ctx, number: int) -> int:
 
 
 def raising(name: str) -> None:
+    from tests.worker.test_outcomes import RAISED  # here: no other child should have to load a test module
+
     raise RAISED[name]()
 
 

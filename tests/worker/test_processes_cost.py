@@ -1,0 +1,30 @@
+"""What a job in a warm child costs. `python tests/worker/measure_processes.py` prints the numbers."""
+
+from __future__ import annotations
+
+from statistics import median
+
+import pytest
+
+from tests.worker.measure_processes import bare_pipe, measure, warm_pool
+
+MOST_TRIPS = 5  # a job's cost, in round trips through a bare pipe between two processes
+ROUNDS = 5
+TRIES = 6  # the scheduler may keep one of the two pairs apart for a while, and the other together
+MOST_US = 10_000
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+@pytest.mark.promise("P-80", "A-30")
+async def test_a_job_in_a_warm_child_costs_less_than_five_bare_round_trips() -> None:
+    medians: list[float] = []
+    for _ in range(TRIES):
+        with bare_pipe() as pipe:
+            async with warm_pool() as processes:
+                rounds = [await measure(processes, pipe) for _ in range(ROUNDS)]
+        assert median(one.job_us for one in rounds) < MOST_US
+        medians.append(median(one.ratio for one in rounds))
+        if medians[-1] < MOST_TRIPS:
+            return
+    pytest.fail(f"median ratios of {TRIES} tries: {[round(one, 2) for one in medians]}")
