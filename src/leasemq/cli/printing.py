@@ -15,9 +15,9 @@ import click
 from leasemq.protocol.names import shown
 
 _GAP = "  "
-_CUT = frozenset(
+_CUT = frozenset(  # may be shortened
     {"queue", "id", "task", "worker", "incarnation", "host", "queues", "holds", "value", "source"}
-)  # may be shortened
+)
 _LEAST_WIDTH = 8  # but not below this
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)\.\d{3}Z")
 
