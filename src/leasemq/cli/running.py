@@ -31,7 +31,7 @@ back; a second one gives everything back at once. With --processes, SIGHUP resta
 \b
 Exit codes:
    0  told to stop, and everything was finished or given back
-   1  a second signal, leases that were left to expire, or no backend at the start
+   1  a second signal, leases that were left to expire, a hook that failed, or no backend at the start
    2  wrong use, or an app that cannot be loaded: nothing was claimed
   70  a bug, told in the log; what ran was given back
   75  more than half of the slots are taken by functions that do not end: to be started again
