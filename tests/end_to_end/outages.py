@@ -89,20 +89,23 @@ def marked_read_only(file: Path) -> Iterator[None]:
     """
     with closing(_outside(file)) as outside:
         outside.execute("create table if not exists outsiders (seen integer)")
-        until(lambda: _is_marked_read_only(file, outside), "the file is read-only for everybody else")
-        yield
-        _mark(file, VERSION_OF_WAL)
+    until(lambda: _is_marked_read_only(file), "the file is read-only for everybody")
+    yield
+    _mark(file, VERSION_OF_WAL)
 
 
 def _outside(file: Path) -> sqlite3.Connection:
     return sqlite3.connect(file, timeout=10, isolation_level=None)
 
 
-def _is_marked_read_only(file: Path, outside: sqlite3.Connection) -> bool:
+def _is_marked_read_only(file: Path) -> bool:
     """Mark it. Not so if somebody wrote page 1 to the log meanwhile, from where it is read first."""
-    outside.execute("pragma wal_checkpoint(truncate)")
-    _mark(file, VERSION_OF_NO_RELEASE)
-    outside.execute("insert into outsiders values (1)")  # whoever has page 1 in memory reads it anew
+    with closing(_outside(file)) as outside:
+        outside.execute("pragma wal_checkpoint(truncate)")
+        _mark(file, VERSION_OF_NO_RELEASE)
+        # Whoever has page 1 in memory reads it anew after a commit: this one, or another's that came before.
+        with suppress(sqlite3.OperationalError):
+            outside.execute("insert into outsiders values (1)")
     with closing(_outside(file)) as newcomer:
         try:
             newcomer.execute("insert into outsiders values (2)")

@@ -12,7 +12,7 @@ from tests.end_to_end.outages import failing, full, locked, read_only, small_dis
 from tests.end_to_end.place import Place, Process
 from tests.end_to_end.waiting import never, until
 
-LEASE_S = 1.0
+LEASE_S = 1.5
 JOBS = {"early": ("gated", 20), "through": ("gated", 15), "thread": ("stubborn", 15)}
 Outage = Callable[[Place, Process], AbstractContextManager[None]]
 
