@@ -25,6 +25,7 @@ from leasemq.events import Herald, LoopStalled, LoopTurned
 from leasemq.worker.attempt import Attempt
 
 LOOKS = 8  # in the time after which a block is told
+ASKED_LEAST = 6  # one or two are its own waits; in a second some 200, on a busy machine 20
 BEGUN_MOST = 1_024  # starts remembered between two looks
 _OUTSIDE = ("leasemq.worker", "asyncio.events", "asyncio.base_events", "asyncio.runners")
 _DEBUGGERS = frozenset({"bdb", "pdb", "pydevd", "_pydevd_bundle", "debugpy"})
@@ -141,8 +142,8 @@ class Watchdog:
         """See whether this thread, due to run then, could not get the GIL; then tell of who held it."""
         now_ms, switches = self._clock(), _switches()
         late_ms = now_ms - due_ms
-        asked_ms = (switches - self._marked_switches) * sys.getswitchinterval() * 1_000
-        is_starved = late_ms >= self._stall_after_ms and asked_ms >= late_ms / 4
+        asked = switches - self._marked_switches
+        is_starved = late_ms >= self._stall_after_ms and asked >= ASKED_LEAST
         self._marked_ms, self._marked_switches = now_ms, switches
         self._refresh(ended_too=is_starved)
         if is_starved:
@@ -154,7 +155,7 @@ class Watchdog:
         while self._begun:
             self._running.append(self._begun.popleft())
         if not ended_too:
-            self._running = [one for one in self._running if one.task is not None and not one.task.done()]
+            self._running = [one for one in self._running if not _has_ended(one)]
 
     def _at_fault(self) -> Attempt | None:
         """Answer in whose function the loop is; None: in nobody's, or in a debugger."""
@@ -177,8 +178,9 @@ class Watchdog:
         if not self._running:
             return
         stacks = list(sys._current_frames().values())
-        found = [(one, where) for one in self._running if (where := _line_in(stacks, one))]
-        holder, where = found[0] if found else (self._running[0], None)
+        likely = sorted(self._running[::-1], key=_has_ended)  # what still runs, and began last
+        found = [(one, where) for one in likely if (where := _line_in(stacks, one))]
+        holder, where = found[0] if found else (likely[0], None)
         if holder is not self._held_gil:
             self._held_gil = holder
             self._tell_stalled(holder, held_ms, where, holds_gil=True, others=len(self._running) - 1)
@@ -204,6 +206,10 @@ class Watchdog:
 def _switches() -> int:
     """Answer how often this thread has gone to sleep."""
     return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
+
+
+def _has_ended(attempt: Attempt) -> bool:
+    return attempt.task is None or attempt.task.done()
 
 
 def _is_of(attempt: Attempt, ref: object, fence: int) -> bool:

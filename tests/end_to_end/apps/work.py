@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import ctypes
+import fcntl
 import functools
 import gc
 import os
@@ -224,3 +226,25 @@ async def census() -> dict[str, int]:
         "attempts": kinds["Attempt"],
         "leases": kinds["Lease"],
     }
+
+
+@task(name="blocks_the_loop")
+async def blocks_the_loop(ctx: Ctx, gate: str) -> int:
+    """Keeps the worker's loop from turning until the gate is opened."""
+    started(ctx)
+    pause = threading.Event()
+    while not (folder() / gate).exists():
+        pause.wait(LOOK_EVERY_S)
+    ended(ctx)
+    return ctx.attempt
+
+
+@task(name="holds_the_gil")
+def holds_the_gil(ctx: Ctx, lock: str) -> int:
+    """Keeps every thread of its process from running, in its first run, until the file is unlocked."""
+    started(ctx)
+    if ctx.attempt == 1:
+        with (folder() / lock).open() as file:
+            ctypes.PyDLL(None).flock(file.fileno(), fcntl.LOCK_EX)
+    ended(ctx)
+    return ctx.attempt
