@@ -178,7 +178,8 @@ class Watchdog:
         if not self._running:
             return
         stacks = list(sys._current_frames().values())
-        likely = sorted(self._running[::-1], key=_has_ended)  # what still runs, and began last
+        likely = self._running[::-1]
+        likely.sort(key=_has_ended)  # what still runs first, and of that what began last
         found = [(one, where) for one in likely if (where := _line_in(stacks, one))]
         holder, where = found[0] if found else (likely[0], None)
         if holder is not self._held_gil:
