@@ -14,12 +14,13 @@ import pytest_asyncio
 
 from leasemq.context import Ctx
 from leasemq.errors import ChildRaised, InvalidSetting
-from leasemq.events import HandlerStuck, LeaseWasLost
+from leasemq.events import LeaseWasLost
 from leasemq.protocol.decide import Reason
 from leasemq.protocol.failure import decode_error
 from leasemq.protocol.insight import JobRecord
 from leasemq.protocol.model import NewJob, Outcome, State
 from leasemq.protocol.retry import Retry
+from leasemq.worker import processes
 from leasemq.worker.routine import Executor, Routine
 from tests.worker import in_children
 from tests.worker.stage import Stage, real_stage
@@ -266,9 +267,12 @@ async def test_a_function_over_its_memory_limit_fails_and_the_limit_is_lifted_af
 
 @pytest.mark.promise("P-27", "A-30")
 async def test_a_time_out_kills_a_child_that_ignores_the_order_to_end(stage: Stage, tmp_path: Path) -> None:
-    _task(stage, in_children.ignore_the_order_to_end, timeout_ms=2_000)
-    job = await stage.enqueue("ignore_the_order_to_end", str(tmp_path))
+    _task(stage, in_children.ignore_the_order_to_end, timeout_ms=1_000)
+    _task(stage, in_children.pid)
+    warm = await stage.enqueue("pid")  # the time-out is long enough for a child that is there already
     process = stage.start(concurrency=1)
+    await stage.until_ended(warm)
+    job = await stage.enqueue("ignore_the_order_to_end", str(tmp_path))
     pid = await _pid(stage, tmp_path)
     await stage.until_ended(job)
     assert not _is_alive(pid)  # before its slot is given to another
@@ -280,8 +284,9 @@ async def test_a_time_out_kills_a_child_that_ignores_the_order_to_end(stage: Sta
 
 @pytest.mark.promise("P-50", "P-51")
 async def test_a_cancelled_job_s_child_is_terminated_with_time_to_clean_up(
-    stage: Stage, tmp_path: Path
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(processes, "GRACE_MS", 20_000)  # however slow this machine is
     _task(stage, in_children.clean_up_when_told_to_end)
     job = await stage.enqueue("clean_up_when_told_to_end", str(tmp_path))
     process = stage.start(concurrency=1)
@@ -311,7 +316,6 @@ async def test_a_stop_ends_the_children_and_releases_their_jobs(
     record = await stage.job(job)
     assert (record.state, record.failures, record.stalls) == (State.WAITING, 0, 0)
     assert record.history[-1].outcome == Outcome.RELEASED
-    assert not process.events(HandlerStuck)
     assert not _is_alive(pid)
 
 
@@ -331,7 +335,10 @@ async def test_a_signal_to_the_whole_group_of_a_stopping_worker_costs_no_failure
 
 
 @pytest.mark.promise("P-10", "P-13", "P-16")
-async def test_a_child_whose_lease_was_lost_learns_of_it_and_is_killed(stage: Stage, tmp_path: Path) -> None:
+async def test_a_child_whose_lease_was_lost_learns_of_it_and_is_killed(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "LAST_NOTE_MS", 20_000)  # however slow this machine is
     _task(stage, in_children.note_when_let_go)
     os.mkfifo(tmp_path / "gate")
     job = await stage.enqueue("note_when_let_go", str(tmp_path))
@@ -344,6 +351,7 @@ async def test_a_child_whose_lease_was_lost_learns_of_it_and_is_killed(stage: St
         return not _is_alive(pid)
 
     await stage.until(is_gone)
+    assert (tmp_path / "lost").exists()
     assert process.events(LeaseWasLost)
     assert await process.stop() == 0
 

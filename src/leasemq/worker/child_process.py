@@ -40,6 +40,7 @@ class ChildProcess:
         """Start it; what is said before it is up waits for it. `on_gone` is called once, in the loop."""
         self.known: set[str] = set()  # the tasks it has learned
         self.is_told_to_end = False
+        self.is_asking = False  # its function waits for the answer to a note
         self.exit_code: int | None = None  # minus the signal's number if one ended it
         self.trouble = ""  # why there is no process, or what it said wrong
         self.gone = asyncio.get_running_loop().create_future()
@@ -99,8 +100,12 @@ class ChildProcess:
     def terminate(self, grace_ms: int) -> None:
         """Ask it to end (SIGTERM), and kill it after the grace. Asked again, the shorter grace holds."""
         if not self.is_told_to_end:
-            self.is_told_to_end = True
             self._signal(signal.SIGTERM)
+        self.kill_in(grace_ms)
+
+    def kill_in(self, grace_ms: int) -> None:
+        """Let it serve nobody else, and kill it after this time, or a shorter one that it has already."""
+        self.is_told_to_end = True
         timer = self._loop.call_later(grace_ms / 1_000, self.kill)
         if self._kill_timer is not None and self._kill_timer.when() <= timer.when():
             timer.cancel()

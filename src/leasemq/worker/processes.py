@@ -35,6 +35,7 @@ from leasemq.worker.routine import Routine
 GRACE_MS = 500  # from SIGTERM to SIGKILL
 HASTY_GRACE_MS = 150  # the same once the worker is stopping: shorter than what it gives functions to end
 START_S = 60.0  # for a child to come up and import the function's module
+LAST_NOTE_MS = 100  # for a function to see that its note was refused because its lease is lost
 REAPED_S = 1.0  # for killed ones to be gone
 STRAY_SIGNAL_S = 0.2  # for the worker to hear of the signal that ended a child beside it
 _GROUP_SIGNALS = frozenset({-signal.SIGTERM, -signal.SIGINT})
@@ -117,7 +118,10 @@ class Processes:
             return None
         child.say(_order(attempt))
         while isinstance(said := await child.hear(), NoteAsked):
-            child.say(await _stored(attempt, child, said))
+            child.is_asking = True
+            answer = await _stored(attempt, child, said)
+            child.is_asking = False
+            child.say(answer)
         return said if isinstance(said, Ended) else None
 
     async def _teach(self, routine: Routine, child: ChildProcess) -> FromChild | None:
@@ -134,7 +138,9 @@ class Processes:
     def _stop(self, attempt: Attempt, child: ChildProcess) -> None:
         """End the child: at once where another attempt may be running, else with a chance to clean up."""
         is_stopping = self._stopping.is_set()
-        if attempt.lost or (attempt.interrupted and not is_stopping):
+        if attempt.lost and child.is_asking:
+            child.kill_in(LAST_NOTE_MS)
+        elif attempt.lost or (attempt.interrupted and not is_stopping):
             child.kill()
         else:
             child.terminate(HASTY_GRACE_MS if is_stopping else GRACE_MS)
