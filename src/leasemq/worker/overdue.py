@@ -12,6 +12,8 @@ from leasemq.events import HandlerAbandoned, HandlerReturned, Herald
 from leasemq.worker.attempt import Attempt
 from leasemq.worker.routine import Executor
 
+_left_behind: set[asyncio.Task[object]] = set()  # until they end, or the process does
+
 
 @dataclass(frozen=True, slots=True)
 class _Stuck:
@@ -146,4 +148,6 @@ def leave_behind(attempt: Attempt) -> None:
     if attempt.routine.runs_in is not Executor.LOOP:
         task.cancel()  # nobody waits for its thread any more
     asyncio.tasks._unregister_task(task)
+    _left_behind.add(task)  # a loop knows its tasks weakly, and closing a coroutine runs the user's code
+    task.add_done_callback(_left_behind.discard)
     task._log_destroy_pending = False  # type: ignore[attr-defined]  # as asyncio.gather does; it was told already
