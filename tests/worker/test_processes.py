@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import AsyncIterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -417,3 +419,28 @@ async def test_a_stop_while_a_child_starts_releases_the_job(stage: Stage, tmp_pa
     await asyncio.sleep(0)
     assert await process.stop() == 0
     assert (await stage.job(job)).state is State.WAITING
+
+
+@pytest.mark.promise("P-80", "P-25")
+async def test_a_child_that_cannot_be_started_fails_its_job_and_not_the_worker(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "no-python"))
+    record = await _outcome(stage, in_children.pid, retry=Retry(1, base=0))
+    assert (record.state, record.attempts, record.failures) == (State.FAILED, 2, 2)
+    error = decode_error(record.error or b"")
+    assert error.type == "leasemq.errors.ChildCrashed"
+    assert "no-python" in error.message
+
+
+@pytest.mark.promise("P-80", "P-25")
+async def test_a_module_that_cannot_be_imported_in_the_child_fails_the_job(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "only_here.py").write_text("def work() -> int:\n    return 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    work = import_module("only_here").work
+    (tmp_path / "only_here.py").write_text("raise SystemExit('not in a child')\n")
+    record = await _outcome(stage, work)
+    assert (record.state, record.failures) == (State.FAILED, 1)
+    assert "not in a child" in decode_error(record.error or b"").message
