@@ -87,7 +87,7 @@ def test_every_write_of_a_stale_attempt_is_refused_while_the_newer_one_runs(plac
 
 
 @pytest.mark.slow
-@pytest.mark.promise("P-16", "P-17")
+@pytest.mark.promise("P-15", "P-16", "P-17")
 def test_a_worker_frozen_in_the_middle_of_a_job_drops_it_when_it_comes_back(place: Place) -> None:
     frozen = place.worker("A", lease_s=LEASE_S)
     place.enqueue("gated", "gate", id="J")
@@ -105,3 +105,4 @@ def test_a_worker_frozen_in_the_middle_of_a_job_drops_it_when_it_comes_back(plac
     assert place.job("J")["result"] == "B"
     assert [line.values["name"] for line in place.ledger.lines("end", "J")] == ["B"]
     assert frozen.is_alive
+    assert "LoopStalled" not in frozen.output  # nothing here blocked the loop

@@ -25,7 +25,7 @@ from leasemq.events import Herald, LoopStalled, LoopTurned
 from leasemq.worker.attempt import Attempt
 
 LOOKS = 8  # in the time after which a block is told
-ASKED_LEAST = 6  # one or two are its own waits; in a second some 200, on a busy machine 20
+ASKED_LEAST, ASKED_EACH_MS = 6, 60  # it asks each 5 ms, on a busy machine 50; its own waits are one or two
 BEGUN_MOST = 1_024  # starts remembered between two looks
 _OUTSIDE = ("leasemq.worker", "asyncio.events", "asyncio.base_events", "asyncio.runners")
 _DEBUGGERS = frozenset({"bdb", "pdb", "pydevd", "_pydevd_bundle", "debugpy"})
@@ -143,7 +143,7 @@ class Watchdog:
         now_ms, switches = self._clock(), _switches()
         late_ms = now_ms - due_ms
         asked = switches - self._marked_switches
-        is_starved = late_ms >= self._stall_after_ms and asked >= ASKED_LEAST
+        is_starved = late_ms >= self._stall_after_ms and asked >= max(ASKED_LEAST, late_ms // ASKED_EACH_MS)
         self._marked_ms, self._marked_switches = now_ms, switches
         self._refresh(ended_too=is_starved)
         if is_starved:
