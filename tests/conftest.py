@@ -59,6 +59,7 @@ def no_blocking_call_in_the_loop() -> Iterator[None]:
         watch.functions[name].deactivate()
     for function in watch.functions.values():  # an app that is made inside a loop reads pyproject.toml, once
         function.can_block_in("leasemq/settings.py", "read_project")
+        function.can_block_in("leasemq/client/schemes.py", "_open_sqlite")  # imports the backend at first use
     for function in watch.functions.values():  # `inline=True` runs SQLite in the loop, for virtual time
         function.can_block_in("leasemq/backends/sqlite/inline.py", ("__init__", "run_now", "close"))
         function.can_block_in("leasemq/backends/sqlite/schema.py", "prepared")
