@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import inspect
 from collections.abc import Awaitable, Callable
@@ -11,7 +12,7 @@ from typing import Any, TypeVar
 from leasemq.carried import Carried
 from leasemq.context import Ctx
 from leasemq.dependencies import Dependencies
-from leasemq.errors import InvalidSetting, Refused
+from leasemq.errors import InvalidSetting, Refused, Unsupported
 
 CallNext = Callable[[], Awaitable[Any]]
 Middleware = Callable[[Ctx, CallNext], Awaitable[Any]]
@@ -54,7 +55,7 @@ class Additions:
 
         async def around(ctx: Ctx, call_next: CallNext) -> Any:
             for one in reversed(chain):
-                call_next = functools.partial(one, ctx, _once(one, call_next))
+                call_next = functools.partial(_run, one, ctx, call_next)
             return await call_next()
 
         return around
@@ -66,21 +67,55 @@ def name_of(function: Callable[..., Any]) -> str:
     return repr(function) if name is None else f"{module}.{name}"
 
 
-def _once(middleware: Middleware, call_next: CallNext) -> CallNext:
-    """Answer the next call, which can be made a single time: an attempt runs its function once."""
-    is_called = False
+class _Next:
+    """The next call of one middleware: made once, and over when the middleware is. Owner: one attempt."""
 
-    async def call() -> Any:
-        nonlocal is_called
-        if is_called:
+    def __init__(self, middleware: Middleware, call_next: CallNext) -> None:
+        self._name = name_of(middleware)
+        self._call_next = call_next
+        self._home = asyncio.current_task()
+        self._away: asyncio.Task[Any] | None = None  # which task of the middleware's own makes the call
+        self._is_called = False
+        self._is_over = False
+        self._returned = asyncio.Event()
+
+    async def call(self) -> Any:
+        """Run what is inside. Raises: Refused at a second call, and when the middleware has ended."""
+        if self._is_over:
+            raise Refused(f"middleware {self._name} called call_next after it had ended; await it before")
+        if self._is_called:
             raise Refused(
-                f"middleware {name_of(middleware)} called call_next a second time; "
+                f"middleware {self._name} called call_next a second time; "
                 "to run the job again, raise RetryAfter or Snooze"
             )
-        is_called = True
-        return await call_next()
+        self._is_called = True
+        if (task := asyncio.current_task()) is self._home:
+            return await self._call_next()
+        self._away = task
+        try:
+            return await self._call_next()
+        except (SystemExit, KeyboardInterrupt) as error:
+            raise Unsupported(
+                f"the function raised {error!r} in a task that middleware {self._name} made, "
+                "where it would end the worker"
+            ) from error
+        finally:
+            self._returned.set()
 
-    return call
+    async def end(self) -> None:
+        """Let nothing run on: the end of the attempt is recorded next."""
+        self._is_over = True
+        if self._away is not None and not self._returned.is_set():
+            self._away.cancel()
+            await self._returned.wait()
+
+
+async def _run(middleware: Middleware, ctx: Ctx, call_next: CallNext) -> Any:
+    inner = _Next(middleware, call_next)
+    try:
+        return await middleware(ctx, inner.call)
+    finally:
+        await inner.end()
 
 
 def _check_takes(function: Callable[..., Any], count: int, rule: str) -> None:
@@ -88,5 +123,5 @@ def _check_takes(function: Callable[..., Any], count: int, rule: str) -> None:
         raise InvalidSetting(f"{function!r} is not a function; {rule}")
     try:
         inspect.signature(function).bind(*range(count))
-    except TypeError as error:
+    except (TypeError, ValueError) as error:  # some that are built in tell nobody what they take
         raise InvalidSetting(f"{name_of(function)} does not fit ({error}); {rule}") from error

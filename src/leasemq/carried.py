@@ -36,7 +36,8 @@ class Carried:
         if not isinstance(variable, ContextVar):
             raise InvalidSetting(f"{variable!r} is not a ContextVar; carry() takes one")
         chosen = variable.name if name is None else name
-        if not chosen.isprintable() or not 0 < len(chosen) <= LONGEST_NAME:
+        is_text = type(chosen) is str
+        if not (is_text and chosen.isprintable() and 0 < len(chosen) <= LONGEST_NAME):
             raise InvalidSetting(f"name={chosen!r} is not 1 to {LONGEST_NAME} printable characters")
         if self._variables.setdefault(chosen, variable) is not variable:
             raise InvalidSetting(

@@ -1,11 +1,12 @@
 """What functions can ask for with `ctx.use`: which kinds there are, how long each lives, what stands in.
 
-How a dependency is made and closed is decided where it runs: `leasemq.worker.scopes`.
+How a dependency is made and closed is decided where it runs: `leasemq.worker.scopes` and `making` there.
 """
 
 from __future__ import annotations
 
 import inspect
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -54,12 +55,20 @@ class Recipe:
         return (context,) if self.takes_context else ()
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _StandIn:
+    """One override while it lasts; two of the same function are two."""
+
+    call: Dependency
+
+
 class Dependencies:
     """The scopes and the stand-ins of one app's dependencies. Owner: the App."""
 
     def __init__(self) -> None:
         self._worker_wide: set[Dependency] = set()
-        self._instead: dict[Dependency, Dependency] = {}
+        self._instead: dict[Dependency, tuple[_StandIn, ...]] = {}
+        self._changing = threading.Lock()
 
     def declare(self, function: Dependency, scope: str) -> None:
         """Say how long what this function makes is kept. Raises: InvalidSetting."""
@@ -75,20 +84,20 @@ class Dependencies:
     def overridden(self, function: Dependency, instead: Dependency) -> Iterator[None]:
         """Let another function stand in, with the scope of the one it replaces. Raises: InvalidSetting."""
         recipe_of(instead, self._scope(function))
-        missing = object()
-        before = self._instead.get(function, missing)
-        self._instead[function] = instead
+        stand_in = _StandIn(instead)
+        with self._changing:
+            self._instead[function] = (*self._instead.get(function, ()), stand_in)
         try:
             yield
         finally:
-            if before is missing:
-                del self._instead[function]
-            else:
-                self._instead[function] = before  # type: ignore[assignment]  # it was in there
+            with self._changing:  # another thread's may have begun meanwhile, and go on
+                others = (one for one in self._instead[function] if one is not stand_in)
+                self._instead[function] = tuple(others)
 
     def recipe(self, function: Dependency) -> Recipe:
         """Answer how to make what a function asks for. Raises: InvalidSetting."""
-        return recipe_of(self._instead.get(function, function), self._scope(function))
+        stand_ins = self._instead.get(function)
+        return recipe_of(stand_ins[-1].call if stand_ins else function, self._scope(function))
 
     def _scope(self, function: Dependency) -> Scope:
         return Scope.WORKER if function in self._worker_wide else Scope.JOB
@@ -100,7 +109,10 @@ def recipe_of(function: Dependency, scope: Scope) -> Recipe:
     if not callable(function):
         raise InvalidSetting(f"{function!r} is no dependency; give the function itself")
     context: type = Ctx if scope is Scope.JOB else WorkerCtx
-    parameters = list(inspect.signature(function).parameters.values())
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except ValueError as error:  # some that are built in tell nobody what they take
+        raise InvalidSetting(f"what {name} takes is not known ({error}); wrap it in a function") from error
     takes_context = bool(parameters) and is_annotated(function, parameters[0], context)
     for parameter in parameters[takes_context:]:
         if parameter.default is parameter.empty and parameter.kind not in (

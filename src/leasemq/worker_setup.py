@@ -93,7 +93,7 @@ def worker_maker(
     routines = {task.name: task.routine() for task in tasks}
 
     def make(backend: Backend) -> Worker:
-        shared = WorkerScope(additions.dependencies)
+        shared = WorkerScope(additions.dependencies, additions.carried)
         equipped = {name: replace(routine, shared=shared) for name, routine in routines.items()}
         hooks = _hooks(additions, shared)
         return Worker(backend, equipped, checked, observer=options.get("observer"), hooks=hooks)

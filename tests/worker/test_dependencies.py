@@ -6,15 +6,16 @@ import asyncio
 import logging
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from typing import Any
+from contextvars import ContextVar
+from typing import Any, cast
 
 import pytest
 
 from leasemq import Ctx, Snooze
 from leasemq.additions import Additions
-from leasemq.context import WorkerCtx
+from leasemq.context import WorkerCtx, running_job
 from leasemq.dependencies import Dependencies
-from leasemq.errors import InvalidSetting
+from leasemq.errors import InvalidSetting, Refused
 from leasemq.protocol.failure import decode_error
 from leasemq.protocol.insight import JobRecord
 from leasemq.protocol.model import State
@@ -399,6 +400,182 @@ def test_what_could_not_be_made_for_all_is_tried_again_by_the_next_job(
         assert (await stage.job(second)).state is State.COMPLETED
 
     theatre(play)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [SystemExit(3), KeyboardInterrupt(), GeneratorExit(), asyncio.CancelledError()],
+    ids=lambda odd: type(odd).__name__,
+)
+@pytest.mark.parametrize("when", ["made", "closed"])
+def test_whatever_is_raised_by_what_jobs_share_ends_no_worker(
+    theatre: Theatre, company: Company, odd: BaseException, when: str
+) -> None:
+    async def odd_one() -> AsyncIterator[int]:
+        if when == "made":
+            raise odd
+        yield 1
+        raise odd
+
+    config = company.noted("config")
+    company.dependencies.declare(config, "worker")
+    company.dependencies.declare(odd_one, "worker")
+
+    async def play(stage: Stage) -> None:
+        async def function(ctx: Ctx) -> None:
+            await ctx.use(config)
+            await ctx.use(odd_one)
+
+        process = company.start(stage, function)
+        id_ = await stage.enqueue("t")
+        await stage.until_ended(id_)
+        assert await process.stop() == (STOPPED if when == "made" else HURRIED)
+        record = await stage.job(id_)
+        assert record.state is (State.FAILED if when == "made" else State.COMPLETED)
+        if when == "made":
+            assert record.error is not None
+            assert type(odd).__name__ in decode_error(record.error).type
+
+    theatre(play)
+    assert company.told == ["make config", "close config"]
+
+
+def test_what_jobs_share_knows_nothing_of_the_job_that_asked_first(
+    theatre: Theatre, company: Company
+) -> None:
+    variable: ContextVar[str] = ContextVar("variable", default="nobody's")
+    seen: list[object] = []
+
+    async def pool() -> AsyncIterator[int]:
+        seen.append((variable.get(), running_job.get()))
+        yield 1
+        seen.append((variable.get(), running_job.get()))
+
+    company.dependencies.declare(pool, "worker")
+
+    async def play(stage: Stage) -> None:
+        async def function(ctx: Ctx) -> int:
+            variable.set("the job's")
+            return await ctx.use(pool)
+
+        process = company.start(stage, function)
+        await stage.until_ended(await stage.enqueue("t"))
+        await process.stop()
+
+    theatre(play)
+    assert seen == [("nobody's", None)] * 2
+
+
+def test_what_jobs_share_is_entered_and_left_in_one_task(theatre: Theatre, company: Company) -> None:
+    tasks: list[object] = []
+
+    async def pool() -> AsyncIterator[int]:
+        tasks.append(asyncio.current_task())
+        yield 1
+        tasks.append(asyncio.current_task())
+
+    company.dependencies.declare(pool, "worker")
+
+    async def play(stage: Stage) -> None:
+        async def function(ctx: Ctx) -> int:
+            return await ctx.use(pool)
+
+        process = company.start(stage, function)
+        await stage.until_ended(await stage.enqueue("t"))
+        await process.stop()
+
+    theatre(play)
+    assert len(tasks) == 2
+    assert tasks[0] is tasks[1]
+
+
+async def test_nothing_is_made_for_jobs_that_outlive_their_worker() -> None:
+    dependencies = Dependencies()
+    made: list[int] = []
+
+    def pool() -> int:
+        made.append(1)
+        return 1
+
+    dependencies.declare(pool, "worker")
+    scope = WorkerScope(dependencies)
+    context = WorkerCtx(scope)
+    await scope.open()
+    assert await scope.use(pool, context) == 1
+    await scope.close()
+    with pytest.raises(Refused, match="does not run"):
+        await scope.use(pool, context)
+    with pytest.raises(Refused, match="does not run"):
+        await asyncio.to_thread(scope.use_sync, pool, cast("Any", context))
+    assert made == [1]
+
+
+async def test_who_waits_for_what_a_stopping_worker_does_not_make_is_told() -> None:
+    dependencies = Dependencies()
+
+    async def pool() -> None:
+        await asyncio.Event().wait()
+
+    dependencies.declare(pool, "worker")
+    scope = WorkerScope(dependencies)
+    await scope.open()
+    using = asyncio.create_task(scope.use(pool, WorkerCtx(scope)))
+    at_once = asyncio.create_task(scope.use(pool, WorkerCtx(scope)))
+    await asyncio.sleep(0)
+    await scope.close()
+    for one in (using, at_once):
+        with pytest.raises(Refused, match="the worker stops"):
+            await one
+
+
+def test_what_a_task_of_the_function_is_late_to_make_is_closed(theatre: Theatre, company: Company) -> None:
+    is_late = asyncio.Event()
+    late: list[asyncio.Task[Any]] = []
+
+    async def slow() -> AsyncIterator[int]:
+        await is_late.wait()
+        company.told.append("make")
+        try:
+            yield 1
+        finally:
+            company.told.append("close")
+
+    async def play(stage: Stage) -> None:
+        async def function(ctx: Ctx) -> None:
+            late.append(asyncio.create_task(ctx.use(slow)))
+            await asyncio.sleep(0)
+
+        await company.run(stage, function)
+        is_late.set()
+        with pytest.raises(Refused, match="after the function had ended"):
+            await late[0]
+
+    theatre(play)
+    assert company.told == ["make", "close"]
+
+
+def test_overrides_end_each_for_itself_in_whatever_order() -> None:
+    dependencies = Dependencies()
+
+    def real() -> None: ...
+    def first() -> None: ...
+    def second() -> None: ...
+
+    one, other = dependencies.overridden(real, first), dependencies.overridden(real, second)
+    one.__enter__()
+    other.__enter__()
+    assert dependencies.recipe(real).call is second
+    one.__exit__(None, None, None)
+    assert dependencies.recipe(real).call is second
+    other.__exit__(None, None, None)
+    assert dependencies.recipe(real).call is real
+
+
+def test_what_is_built_in_and_tells_nobody_what_it_takes_is_refused() -> None:
+    with pytest.raises(InvalidSetting, match="wrap it in a function"):
+        Dependencies().recipe(dict)
+    with pytest.raises(InvalidSetting, match="takes no parameter"):
+        Additions().add_hook([], dict)
 
 
 def test_a_job_that_is_cancelled_does_not_cancel_what_all_wait_for(

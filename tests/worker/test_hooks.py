@@ -92,6 +92,42 @@ def test_a_start_hook_that_ends_the_program_ends_the_worker_only(theatre: Theatr
     theatre(play)
 
 
+ODD = [SystemExit(3), KeyboardInterrupt(), GeneratorExit(), StopIteration(), asyncio.CancelledError()]
+"""What code of the user's may raise, and what means something else to a loop, a generator or a task."""
+
+
+@pytest.mark.parametrize("odd", ODD, ids=lambda odd: type(odd).__name__)
+def test_whatever_a_start_hook_raises_nothing_is_claimed(theatre: Theatre, odd: BaseException) -> None:
+    async def play(stage: Stage) -> None:
+        async def fail() -> None:
+            raise odd
+
+        told: list[str] = []
+        start = (hook(fail, "shop.open"), *notes(told, "later"))
+        id_ = await stage.enqueue("t")
+        with pytest.raises(HookFailed, match=r"shop\.open"):
+            await stage.process(hooks=Hooks(start=start)).worker.run()
+        assert told == []
+        assert (await stage.job(id_)).state is State.WAITING
+
+    theatre(play)
+
+
+@pytest.mark.parametrize("odd", ODD, ids=lambda odd: type(odd).__name__)
+def test_whatever_a_stop_hook_raises_the_others_run(theatre: Theatre, odd: BaseException) -> None:
+    told: list[str] = []
+
+    async def play(stage: Stage) -> None:
+        async def fail() -> None:
+            raise odd
+
+        stop = (*notes(told, "last"), hook(fail), *notes(told, "first"))
+        assert await done(stage, stage.process(hooks=Hooks(stop=stop))) == HURRIED
+
+    theatre(play)
+    assert told == ["first", "last"]
+
+
 def test_a_stop_hook_that_raises_is_logged_and_makes_the_exit_code_non_zero(
     theatre: Theatre, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from leasemq import Ctx, Dead, Retry, Snooze
 from leasemq.additions import Additions
-from leasemq.errors import InvalidSetting
+from leasemq.errors import InvalidSetting, Refused
 from leasemq.protocol.failure import decode_error
 from leasemq.protocol.insight import JobRecord
 from leasemq.protocol.model import Outcome, State
@@ -144,6 +144,74 @@ def test_a_second_call_of_the_function_in_one_attempt_is_refused(theatre: Theatr
 
     theatre(play)
     assert runs == [1]
+
+
+def test_what_middleware_leaves_running_ends_before_the_end_is_recorded(theatre: Theatre) -> None:
+    told: list[str] = []
+    kept: list[asyncio.Task[Any]] = []
+
+    async def slow() -> str:
+        try:
+            await asyncio.Event().wait()
+            return "late"
+        finally:
+            told.append("function ended")
+
+    async def impatient(ctx: Ctx, call_next: CallNext) -> Any:
+        kept.append(asyncio.ensure_future(call_next()))
+        await asyncio.wait(kept, timeout=5)
+        return "enough"
+
+    async def play(stage: Stage) -> None:
+        record = await ended(stage, slow, impatient)
+        assert record.state is State.COMPLETED
+        assert record.ended_ms is not None
+        told.append("recorded")
+
+    theatre(play)
+    assert told == ["function ended", "recorded"]
+
+
+def test_a_call_after_the_middleware_has_ended_is_refused(theatre: Theatre) -> None:
+    told: list[str] = []
+    is_recorded = asyncio.Event()
+    kept: list[asyncio.Task[Any]] = []
+
+    async def function() -> None:
+        told.append("ran")
+
+    async def forgetful(ctx: Ctx, call_next: CallNext) -> Any:
+        async def later() -> None:
+            await is_recorded.wait()
+            await call_next()
+
+        kept.append(asyncio.create_task(later()))
+
+    async def play(stage: Stage) -> None:
+        await ended(stage, function, forgetful)
+        is_recorded.set()
+        with pytest.raises(Refused, match="after it had ended"):
+            await kept[0]
+
+    theatre(play)
+    assert told == []
+
+
+def test_a_function_that_ends_the_program_in_a_task_of_middleware_ends_its_attempt_only(
+    theatre: Theatre,
+) -> None:
+    async def leave() -> None:
+        raise SystemExit(3)
+
+    async def in_a_task(ctx: Ctx, call_next: CallNext) -> Any:
+        return await asyncio.ensure_future(call_next())
+
+    async def play(stage: Stage) -> None:
+        record = await ended(stage, leave, in_a_task)
+        assert record.state is State.FAILED
+        assert "SystemExit(3)" in told_error(record)
+
+    theatre(play)
 
 
 @pytest.mark.parametrize("is_async", [True, False])

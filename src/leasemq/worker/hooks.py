@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from leasemq.errors import HookFailed
+from leasemq.worker.cancellation import is_from_outside
 
 logger = logging.getLogger("leasemq")
 
@@ -28,11 +29,18 @@ class Hook:
     call: Callable[[], Any]
     within_s: float = STOP_HOOK_S  # to end in, at the stop
 
-    async def run(self) -> None:
-        """Call it, and await what it answers if that can be awaited."""
-        answer = self.call()
-        if inspect.isawaitable(answer):
-            await answer
+    async def run(self, within_s: float | None = None) -> BaseException | None:
+        """Call it, await what it answers if that can be awaited, and answer what was raised."""
+        try:
+            async with asyncio.timeout(within_s):
+                answer = self.call()
+                if inspect.isawaitable(answer):
+                    await answer
+        except BaseException as error:  # code of the user's: even SystemExit must not end the loop
+            if is_from_outside(error):
+                raise
+            return error
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,9 +71,8 @@ class Hooks:
 
     async def _start(self) -> None:
         for hook in self.start:
-            try:
-                await hook.run()
-            except (Exception, SystemExit) as error:  # code of the user's: the worker is told which
+            error = await hook.run()
+            if error is not None:
                 raise HookFailed(
                     f"the start hook {hook.name} raised {type(error).__name__}: {error}; nothing was claimed"
                 ) from error
@@ -83,11 +90,9 @@ class Hooks:
 
     async def _stop(self, done: list[str], failed: list[str]) -> None:
         for hook in reversed(self.stop):
-            try:
-                async with asyncio.timeout(hook.within_s):
-                    await hook.run()
-            except (Exception, SystemExit):  # code of the user's: the others run all the same
-                logger.exception("the stop hook %s failed", hook.name)
+            error = await hook.run(hook.within_s)
+            if error is not None:
+                logger.error("the stop hook %s failed", hook.name, exc_info=error)
                 failed.append(hook.name)
             done.append(hook.name)
 

@@ -9,30 +9,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, ExitStack
-from contextvars import ContextVar
+from contextvars import Context
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Any, TypeVar, assert_never
+from typing import Any, TypeVar
 
+from leasemq.carried import Carried, context_without
 from leasemq.context import Ctx, Provider, WorkerCtx
 from leasemq.dependencies import Dependencies, Dependency, Kind, Recipe, Scope
 from leasemq.errors import InvalidSetting, Refused, SyncInsideLoop, Unsupported
-from leasemq.worker.threads import Threads
+from leasemq.logs import this_worker
+from leasemq.worker.cancellation import is_from_outside
+from leasemq.worker.making import CLEAN_UP_S, closing, made_here, made_in_loop, no_circle, under_way
+from leasemq.worker.threads import Done, Threads
 
-logger = logging.getLogger("leasemq")
-
-CLEAN_UP_S = 5.0  # for what follows one yield to end
+STUBBORN_S = 0.2  # beyond that, for what is shared to hear that its time is over
 
 T = TypeVar("T")
-Leave = Callable[
-    [type[BaseException] | None, BaseException | None, TracebackType | None], Awaitable[bool | None]
-]
-
-_making: ContextVar[tuple[Recipe, ...]] = ContextVar("leasemq_making", default=())
 
 
 @dataclass(slots=True)
@@ -42,34 +37,52 @@ class _Level:
     stack: AsyncExitStack = field(default_factory=AsyncExitStack)
     values: dict[Dependency, Any] = field(default_factory=dict)
     locks: dict[Dependency, asyncio.Lock] = field(default_factory=dict)
+    is_closed: bool = False
 
     async def made(self, recipe: Recipe, make: Callable[[], Awaitable[Any]]) -> Any:
         """Answer what was made, or make it; whoever asks meanwhile waits for it."""
         if recipe.call not in self.values:
-            with _no_circle(recipe):
+            with no_circle(recipe):
                 async with self.locks.setdefault(recipe.call, asyncio.Lock()):
                     if recipe.call not in self.values:
                         self.values[recipe.call] = await make()
+        if self.is_closed:  # meanwhile, so nobody else would close what was made
+            await self.stack.aclose()
+            raise _too_late(recipe)
         return self.values[recipe.call]
+
+
+@dataclass(slots=True)
+class _Asset:
+    """One thing that jobs share. Owned by a WorkerScope; one task makes, keeps and closes it."""
+
+    made: asyncio.Future[Done]
+    is_closing: asyncio.Event = field(default_factory=asyncio.Event)
+    keeper: asyncio.Task[None] | None = None
 
 
 class WorkerScope:
     """What the jobs of one worker share. Owner: one Worker, in its loop; threads ask through the loop.
 
-    Functions that are not async run in a thread: several threads will use what they make anyway.
+    Functions that are not async run in a thread: several threads will use what they make anyway. Each thing
+    has a task, since it outlives the job that is the first to ask, and what is entered in one task may not
+    be left in another. Its context is the worker's: nothing that belongs to that first job stays with it.
     """
 
-    def __init__(self, dependencies: Dependencies) -> None:
+    def __init__(self, dependencies: Dependencies, carried: Carried | None = None) -> None:
         self._dependencies = dependencies
-        self._stack = AsyncExitStack()
-        self._made: dict[Dependency, asyncio.Task[Any]] = {}
+        self._carried = Carried() if carried is None else carried
+        self._shared: dict[Dependency, _Asset] = {}
+        self._kept: list[_Asset] = []  # in the order in which they were made
         self._threads = Threads("leasemq-shared")
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._failed: list[Exception] = []
+        self._loop: asyncio.AbstractEventLoop | None = None  # while it is open
+        self._context = Context()
+        self._failed: list[BaseException] = []
 
     async def open(self) -> None:
         """Note in which loop everything is made."""
         self._loop = asyncio.get_running_loop()
+        self._context = context_without(self._carried.variables)
 
     async def use(self, dependency: Dependency, context: Ctx | WorkerCtx) -> Any:
         """See `Provider.use`."""
@@ -79,48 +92,90 @@ class WorkerScope:
                 f"the dependency {recipe.name} is made for one job, so what all jobs share cannot use it; "
                 "declare it with scope='worker'"
             )
-        making = self._made.get(recipe.call)
-        if making is None or not making.done():
-            with _no_circle(recipe):
-                making = making or self._begin(recipe)
-                await asyncio.wait({making})  # who is cancelled leaves it to the others
-        if making.cancelled():
-            raise Refused(f"the worker stops, so its {recipe.name} was not made")
-        return making.result()
+        asset = self._shared.get(recipe.call)
+        if asset is None or not asset.made.done():
+            with no_circle(recipe):
+                asset = asset or self._begin(recipe)
+                await asyncio.wait({asset.made})  # who is cancelled leaves it to the others
+        done = asset.made.result()
+        if done.error is not None:
+            raise done.error
+        return done.value
 
     def use_sync(self, dependency: Dependency, context: Ctx) -> Any:
         """See `Provider.use_sync`."""
-        if self._loop is None:
-            raise Refused("the worker does not run, so nothing that its jobs share can be made")
-        return asyncio.run_coroutine_threadsafe(self.use(dependency, context), self._loop).result()
+        loop = self._loop
+        if loop is None:
+            raise _closed()
+        asking = self.use(dependency, context)
+        try:
+            future = asyncio.run_coroutine_threadsafe(asking, loop)
+        except RuntimeError as error:  # the loop is closed
+            asking.close()
+            raise _closed() from error
+        return future.result()
 
     async def close(self) -> None:
         """Close everything, newest first. Raises: the first error of a clean-up, once all were tried."""
-        under_way = {making for making in self._made.values() if making.cancel()}
-        if under_way:
-            await asyncio.wait(under_way, timeout=CLEAN_UP_S)
-        self._made.clear()
-        await self._stack.aclose()
-        self._threads.close()
+        self._loop = None
+        unmade = [one.keeper for one in self._shared.values() if one.keeper and not one.made.done()]
+        kept, self._kept = self._kept, []
+        self._shared.clear()
+        try:
+            for keeper in unmade:
+                keeper.cancel()
+            if unmade:
+                await asyncio.wait(unmade, timeout=CLEAN_UP_S)
+            for one in reversed(kept):
+                one.is_closing.set()
+                if one.keeper is not None:
+                    await asyncio.wait({one.keeper}, timeout=CLEAN_UP_S + STUBBORN_S)
+        finally:
+            for one in reversed(kept):
+                if one.keeper is not None and one.keeper.cancel():
+                    self._failed.append(TimeoutError(f"{one.keeper.get_name()} was not closed"))
+            self._threads.close()
         failed, self._failed = self._failed, []
         for error in failed:
             raise error
 
-    def _begin(self, recipe: Recipe) -> asyncio.Task[Any]:
-        """Make it in a task of its own, because it outlives the job that is the first to ask."""
+    def _begin(self, recipe: Recipe) -> _Asset:
+        if self._loop is None:
+            raise _closed()
+        context = self._context.copy()
+        context.run(under_way.set, under_way.get())
+        context.run(this_worker.set, this_worker.get())
+        asset = self._shared[recipe.call] = _Asset(made=self._loop.create_future())
+        keeping = self._keep(recipe, asset)
+        asset.keeper = self._loop.create_task(keeping, name=f"dependency {recipe.name}", context=context)
+        asset.keeper.add_done_callback(lambda _: _answer(asset, Done(None, _not_made(recipe))))
+        return asset
 
-        def look(done: asyncio.Task[Any]) -> None:
-            if done.cancelled() or done.exception() is not None:
-                self._made.pop(recipe.call, None)  # the next one tries again
+    async def _keep(self, recipe: Recipe, asset: _Asset) -> None:
+        """Make it, keep it until it is to be closed, and close it."""
+        async with AsyncExitStack() as stack:
+            done = await self._outcome(recipe, stack)
+            is_kept = done.error is None and self._loop is not None
+            if is_kept:
+                self._kept.append(asset)
+            else:
+                self._shared.pop(recipe.call, None)  # the next one tries again
+            _answer(asset, done)
+            if is_kept:
+                await asset.is_closing.wait()
 
-        making = self._made[recipe.call] = asyncio.create_task(self._make(recipe))
-        making.add_done_callback(look)
-        return making
+    async def _outcome(self, recipe: Recipe, stack: AsyncExitStack) -> Done:
+        try:
+            return Done(await self._make(recipe, stack), None)
+        except BaseException as error:  # code of the user's: whatever it raises is told to those who ask
+            if is_from_outside(error):
+                return Done(None, _not_made(recipe))
+            return Done(None, error)
 
-    async def _make(self, recipe: Recipe) -> Any:
+    async def _make(self, recipe: Recipe, stack: AsyncExitStack) -> Any:
         arguments = recipe.arguments(WorkerCtx(self))
         if recipe.kind.is_async:
-            return await _made_in_loop(recipe, arguments, self._stack, self._failed.append)
+            return await made_in_loop(recipe, arguments, stack, self._failed.append)
         if recipe.kind is Kind.PLAIN:
             return await self._in_thread(lambda: recipe.call(*arguments))
         manager = contextlib.contextmanager(recipe.call)(*arguments)
@@ -129,7 +184,7 @@ class WorkerScope:
         async def leave(*told: Any) -> None:
             await self._in_thread(lambda: manager.__exit__(*told))
 
-        self._stack.push_async_exit(_closing(recipe, leave, self._failed.append))
+        stack.push_async_exit(closing(recipe, leave, self._failed.append))
         return value
 
     async def _in_thread(self, call: Callable[[], Any]) -> Any:
@@ -164,6 +219,7 @@ class JobScope:
             async with level.stack:
                 yield
         finally:
+            level.is_closed = True
             self._levels.remove(level)
 
     def run(self, call: Callable[[], T], check: Callable[[], None]) -> T:
@@ -178,7 +234,8 @@ class JobScope:
                 check()
                 return value
             finally:
-                self._in_thread = None
+                with self._one_at_a_time:  # another thread of the function's may be making something
+                    self._in_thread = None
 
     async def use(self, dependency: Dependency, context: Ctx | WorkerCtx) -> Any:
         """See `Provider.use`."""
@@ -188,7 +245,7 @@ class JobScope:
         if not self._levels:
             raise _too_late(recipe)
         level = next((one for one in self._levels if recipe.call in one.values), self._levels[-1])
-        return await level.made(recipe, lambda: _made_in_loop(recipe, recipe.arguments(context), level.stack))
+        return await level.made(recipe, lambda: made_in_loop(recipe, recipe.arguments(context), level.stack))
 
     def use_sync(self, dependency: Dependency, context: Ctx) -> Any:
         """See `Provider.use_sync`."""
@@ -209,8 +266,8 @@ class JobScope:
                     return values[recipe.call]
             if self._in_thread is None:
                 raise _too_late(recipe)
-            with _no_circle(recipe):
-                value = _made_here(recipe, recipe.arguments(context), self._in_thread)
+            with no_circle(recipe):
+                value = made_here(recipe, recipe.arguments(context), self._in_thread)
             self._of_thread[recipe.call] = value
             return value
 
@@ -223,107 +280,18 @@ class JobScope:
         return self._shared
 
 
-async def _made_in_loop(
-    recipe: Recipe,
-    arguments: tuple[Any, ...],
-    stack: AsyncExitStack,
-    on_error: Callable[[Exception], None] | None = None,
-) -> Any:
-    """Make it in the running loop, and put its clean-up on the stack."""
-    match recipe.kind:
-        case Kind.PLAIN:
-            return recipe.call(*arguments)
-        case Kind.COROUTINE:
-            return await recipe.call(*arguments)
-        case Kind.GENERATOR:
-            manager = contextlib.contextmanager(recipe.call)(*arguments)
-            value = manager.__enter__()
-
-            async def leave(*told: Any) -> None:
-                manager.__exit__(*told)
-
-            stack.push_async_exit(_closing(recipe, leave, on_error))
-            return value
-        case Kind.ASYNC_GENERATOR:
-            own = contextlib.asynccontextmanager(recipe.call)(*arguments)
-            value = await own.__aenter__()
-            stack.push_async_exit(_closing(recipe, own.__aexit__, on_error))
-            return value
-        case _:
-            assert_never(recipe.kind)
+def _answer(asset: _Asset, done: Done) -> None:
+    if not asset.made.done():
+        asset.made.set_result(done)
 
 
-def _made_here(recipe: Recipe, arguments: tuple[Any, ...], stack: ExitStack) -> Any:
-    """Make it in this thread, and put its clean-up on the stack."""
-    if recipe.kind is Kind.PLAIN:
-        return recipe.call(*arguments)
-    manager = contextlib.contextmanager(recipe.call)(*arguments)
-    value = manager.__enter__()
-
-    def close(
-        kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
-        try:
-            manager.__exit__(kind, error, trace)  # whether it wishes to swallow the error is not asked
-        except Exception:  # code of the user's
-            if error is None:
-                raise
-            _log_failed(recipe)
-        return False
-
-    stack.push(close)
-    return value
+def _not_made(recipe: Recipe) -> Refused:
+    return Refused(f"the worker stops, so its {recipe.name} was not made")
 
 
-def _closing(recipe: Recipe, leave: Leave, on_error: Callable[[Exception], None] | None) -> Leave:
-    """Answer the clean-up, bounded. Its error is raised only where no other one is under way.
-
-    With `on_error` it never is: what is shared is closed one after the other, whatever fails.
-    """
-
-    async def close(
-        kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
-        try:
-            await _bounded(recipe, leave(kind, error, trace))
-        except Exception as failure:  # code of the user's
-            if on_error is None and error is None:
-                raise
-            _log_failed(recipe)
-            if on_error is not None:
-                on_error(failure)
-        return False  # whether it wishes to swallow the error is not asked
-
-    return close
-
-
-async def _bounded(recipe: Recipe, closing: Awaitable[object]) -> None:
-    limit = asyncio.timeout(CLEAN_UP_S)
-    try:
-        async with limit:
-            await closing
-    except TimeoutError as error:
-        if not limit.expired():
-            raise
-        raise TimeoutError(f"the clean-up of {recipe.name} did not end within {CLEAN_UP_S:g} s") from error
-
-
-def _log_failed(recipe: Recipe) -> None:
-    logger.exception("the clean-up of the dependency %s failed", recipe.name)
+def _closed() -> Refused:
+    return Refused("the worker does not run (any more), so nothing that its jobs share can be made or used")
 
 
 def _too_late(recipe: Recipe) -> Refused:
     return Refused(f"the dependency {recipe.name} was asked for after the function had ended")
-
-
-@contextlib.contextmanager
-def _no_circle(recipe: Recipe) -> Iterator[None]:
-    under_way = _making.get()
-    if any(one.call is recipe.call for one in under_way):
-        names = " → ".join(one.name for one in (*under_way, recipe))
-        raise InvalidSetting(f"a dependency uses itself: {names}")
-    token = _making.set((*under_way, recipe))
-    try:
-        yield
-    finally:
-        _making.reset(token)
