@@ -136,7 +136,7 @@ def stopped_by_signals(worker: Worker) -> Iterator[None]:
     A supervised worker drains at SIGTERM, however often it comes, and hears from its supervisor when to
     hurry: a signal to the whole group reaches it beside what the supervisor passes on.
     """
-    from leasemq.serving.reports import HURRY, post
+    from leasemq.serving.reports import HURRY, post, take_no_more_signals
 
     loop = asyncio.get_running_loop()
 
@@ -160,6 +160,8 @@ def stopped_by_signals(worker: Worker) -> Iterator[None]:
     finally:
         for one in wired:
             loop.remove_signal_handler(one)
+        if post.get() is not None:
+            take_no_more_signals()
 
 
 def run_until_signalled(serve: Callable[[], Coroutine[Any, Any, int]]) -> int:

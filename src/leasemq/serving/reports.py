@@ -90,5 +90,14 @@ def obey_supervisor(held: Post) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
+def take_no_more_signals() -> None:
+    """Let nothing end this process before its exit code is told: it has drained, and starts nothing more.
+
+    At its exit the interpreter gives handlers of its own back to the system, whose action is to kill.
+    """
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, HURRY):
+        signal.signal(number, signal.SIG_IGN)
+
+
 def _take_no_notice(*_: object) -> None:
     """What the signal means is the supervisor's to say."""

@@ -71,7 +71,8 @@ async def test_namespaces_in_one_file_do_not_see_one_another(opened: Open) -> No
 
     assert await bank.get("mail", ["a"]) == (None,)
     assert (await bank.find("mail", Filter(), None, 10)).jobs == ()
-    assert await bank.queues() == ()
+    assert await bank.queues() == ("mail",), "a paused queue is listed"
+    assert (await bank.counts("mail")).accepted == 0
     assert not (await shop.counts("mail")).paused
     assert (await shop.prepare()).store_id != (await bank.prepare()).store_id
     assert len((await shop.claim("mail", 10, 1_000, builders.claimant())).leases) == 1

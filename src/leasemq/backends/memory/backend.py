@@ -338,10 +338,9 @@ class MemoryBackend:
         """See `Schedules.advance_schedule`."""
         with self._lock:
             schedule = self._schedules.get(name)
-            if schedule is not None:
-                check_new_jobs(schedule.queue, jobs)
             if schedule is None or schedule.paused or schedule.cursor_ms != seen_cursor_ms:
                 return None
+            check_new_jobs(schedule.queue, jobs)
             self._schedules[name] = replace(schedule, cursor_ms=new_cursor_ms)
             with self.turn(schedule.queue) as shelf:
                 return tuple(work.enqueue(shelf, job) for job in jobs)
