@@ -161,11 +161,37 @@ async def test_an_app_that_nobody_closes_is_closed_by_the_end_of_its_loop(tmp_pa
 def test_loops_that_come_and_go_leave_no_thread_behind(tmp_path: Path) -> None:
     app = App(f"sqlite:///{tmp_path}/jobs.db?sync=normal")
     task: Any = app.task(name="t")(lambda: None)
-    before = threading.active_count()
+    before = set(threading.enumerate())
     for _ in range(5):
         asyncio.run(task.enqueue())
-    assert threading.active_count() == before
+    for thread in set(threading.enumerate()) - before:
+        thread.join(10)  # one that has said that it is done may not have returned yet
+        assert not thread.is_alive(), thread.name
     assert asyncio.run(counted(app)) == 5
+
+
+async def test_a_close_while_another_opens_leaves_nothing_open() -> None:
+    backend = CountedBackend()
+    opened = connections(backend)
+    opening = asyncio.create_task(opened.here())
+    await asyncio.sleep(0)
+    await opened.close_here()
+    await opening
+    await opened.close_here()
+    assert (backend.prepared, backend.closed) == (1, 1)
+    assert opened.open_here() is None
+
+
+async def test_who_left_early_does_not_close_for_those_who_came_later() -> None:
+    backend = CountedBackend()
+    opened = connections(backend)
+    await opened.enter()
+    await opened.close_here()
+    await opened.enter()
+    await opened.leave()
+    assert opened.open_here() is not None
+    await opened.leave()
+    assert opened.open_here() is None
 
 
 @pytest.mark.promise("P-01")

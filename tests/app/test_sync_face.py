@@ -13,8 +13,16 @@ from typing import Any
 import pytest
 
 from leasemq import App, State
+from leasemq.client.ids import _ids, new_job_id
 from leasemq.client.loop_thread import LoopThread, loop_thread
-from leasemq.errors import JobNotFound, PayloadRejected, SyncInsideLoop, WaitTimeout, WouldDeadlock
+from leasemq.errors import (
+    IndeterminateWrite,
+    JobNotFound,
+    PayloadRejected,
+    SyncInsideLoop,
+    WaitTimeout,
+    WouldDeadlock,
+)
 from leasemq.protocol.insight import CancelAnswer
 from leasemq.task import Task
 from tests.app.holder import Holder
@@ -139,6 +147,119 @@ def test_a_closed_loop_thread_starts_again_with_the_next_call() -> None:
     assert thread.call(answer, "it") == 3
     thread.close()
     assert closed == ["closed"]
+
+
+@pytest.mark.promise("A-48")
+@pytest.mark.parametrize("leaving", [SystemExit(3), KeyboardInterrupt()], ids=["exit", "interrupt"])
+def test_an_exit_that_a_call_raises_is_its_caller_s_alone(leaving: BaseException) -> None:
+    thread = LoopThread()
+
+    async def leave() -> None:
+        raise leaving
+
+    async def answer() -> int:
+        return 3
+
+    async def other() -> int:
+        await asyncio.to_thread(has_left.wait, 10)
+        return 4
+
+    has_left = threading.Event()
+    with ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(thread.call, other, "it")
+        with pytest.raises(type(leaving)):
+            thread.call(leave, "it")
+        has_left.set()
+        assert waiting.result(10) == 4
+    assert thread.call(answer, "it") == 3
+    thread.close()
+
+
+@pytest.mark.promise("A-48")
+def test_a_caller_whose_loop_ends_is_told_and_the_next_call_starts_another() -> None:
+    thread = LoopThread()
+    is_asked = threading.Event()
+
+    async def wait() -> None:
+        is_asked.set()
+        await asyncio.Event().wait()
+
+    async def answer() -> int:
+        return 3
+
+    with ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(thread.call, wait, "job.result()")
+        assert is_asked.wait(10)
+        thread.close()
+        with pytest.raises(IndeterminateWrite, match=r"job\.result\(\) was cancelled"):
+            waiting.result(10)
+    assert thread.call(answer, "it") == 3
+    thread.close()
+
+
+@pytest.mark.promise("A-48")
+def test_a_loop_that_something_in_it_ended_is_replaced_at_the_next_call() -> None:
+    thread = LoopThread()
+
+    def leave() -> None:
+        raise SystemExit
+
+    async def poison() -> None:
+        asyncio.get_running_loop().call_soon(leave)
+        await asyncio.Event().wait()
+
+    async def answer() -> int:
+        return 3
+
+    with pytest.raises(IndeterminateWrite, match="it was cancelled"):
+        thread.call(poison, "it")
+    assert thread._running is not None
+    thread._running.thread.join(10)
+    assert thread.call(answer, "it") == 3
+    thread.close()
+
+
+def test_a_call_from_a_signal_s_handler_in_the_middle_of_another_is_answered() -> None:
+    thread = LoopThread()
+
+    async def answer() -> int:
+        return 3
+
+    for _ in ("the first call starts the thread", "the second one finds it"):
+        with thread._starting, _ids._lock:  # what the interrupted call of this thread may hold
+            assert thread.call(answer, "it") == 3
+            assert new_job_id()
+    thread.close()
+
+
+@pytest.mark.promise("A-48")
+def test_a_thread_that_calls_when_the_interpreter_ends_is_told_so(tmp_path: Path) -> None:
+    program = tmp_path / "late.py"
+    program.write_text(
+        f"""
+import threading
+from leasemq import App
+from leasemq.errors import BackendUnavailable
+app = App("sqlite:///{tmp_path}/jobs.db")
+
+@app.task(name="t")
+def t() -> None: ...
+
+def late() -> None:
+    threading.main_thread().join(30)
+    try:
+        t.enqueue_sync()
+    except BackendUnavailable as error:
+        print(error)
+    else:
+        print("stored, although the interpreter is ending")
+
+threading.Thread(target=late).start()
+"""
+    )
+    ran = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=60, check=True)
+    assert "the interpreter is ending" in ran.stdout
+    assert ran.stderr == ""
 
 
 @pytest.mark.promise("P-60")

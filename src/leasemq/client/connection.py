@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from leasemq.backend import Backend
 from leasemq.client.ends import Ends
 from leasemq.client.intake import Intake
-from leasemq.client.loop_thread import loop_thread, refuse_inside_loop
+from leasemq.client.loop_thread import explained_at_exit, loop_thread, refuse_inside_loop
 from leasemq.errors import DurabilityTooLow
 from leasemq.protocol.insight import Capabilities, Durability
 
@@ -77,17 +77,20 @@ class Connections:
 
         Raises: InvalidSetting, Unsupported, DurabilityTooLow, BackendUnavailable.
         """
-        place = self._place()
-        if place.connection is not None:
-            return place.connection
-        async with place.opening:
-            if place.connection is None:
-                connection = await self._opened()
-                place.guard = _closing(connection)
-                await anext(place.guard)
-                place.connection = connection
-                loop_thread().at_close(id(self), self.close_here)
-            return place.connection
+        while True:
+            place = self._place()
+            if place.connection is not None:
+                return place.connection
+            async with place.opening:
+                if self._place() is not place:
+                    continue  # it was given up while we waited
+                if place.connection is None:
+                    connection = await self._opened()
+                    place.guard = _closing(connection)
+                    await anext(place.guard)
+                    place.connection = connection
+                    loop_thread().at_close(id(self), self.close_here)
+                return place.connection
 
     def open_here(self) -> Connection | None:
         """Answer the running loop's connection if it is open."""
@@ -144,10 +147,17 @@ class Connections:
 
     async def close_here(self) -> None:
         """Close the running loop's connection, if there is one; the next use opens anew."""
-        place = self._places.pop(asyncio.get_running_loop(), None)
-        loop_thread().forget(id(self))
-        if place is not None and place.guard is not None:
-            await place.guard.aclose()
+        loop = asyncio.get_running_loop()
+        place = self._places.get(loop)
+        if place is None:
+            return
+        async with place.opening:  # what is being opened would be left open, as nobody's
+            guard, place.guard, place.connection = place.guard, None, None
+            loop_thread().forget(id(self))
+            if place.users == 0 and self._places.get(loop) is place:
+                del self._places[loop]
+            if guard is not None:
+                await guard.aclose()
 
     def _place(self) -> _Place:
         if self._pid != os.getpid():
@@ -173,7 +183,8 @@ class Connections:
         backend = self._shared_backend(source) if source.is_shared else source.open()
         kept = False
         try:
-            capabilities = await backend.prepare()
+            with explained_at_exit():
+                capabilities = await backend.prepare()
             _check_durability(capabilities, source.require_durability)
             kept = True
         finally:

@@ -23,13 +23,14 @@ def _random_bits(count: int) -> int:
 class Ids:
     """Makes UUIDv7 texts that only grow within a process (RFC 9562, section 6.2, method 2).
 
-    Owner: the process; any thread may ask. A clock that steps back does not make ids that do.
+    Owner: the process; any thread may ask, also a signal's handler in the middle of it. A clock that
+    steps back does not make ids that do.
     """
 
     def __init__(self, clock: Clock = wall_ms, random_bits: RandomBits = _random_bits) -> None:
         self._clock = clock
         self._random_bits = random_bits
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._newest_ms = -1
         self._tail = 0
 
@@ -51,7 +52,7 @@ class Ids:
 
     def forget(self) -> None:
         """Start anew; a forked child must not go on counting where its parent does."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._newest_ms = -1
 
 
