@@ -277,7 +277,8 @@ async def test_threads_are_reused_and_end_with_the_worker(stage: Stage) -> None:
     await process.stop()
 
     async def have_ended() -> bool:
-        return not [one for one in threading.enumerate() if one not in others and one.name.startswith("leasemq-")]
+        own = [one for one in threading.enumerate() if one not in others]
+        return not any(one.name.startswith("leasemq-") for one in own)
 
     await stage.until(have_ended)
 
