@@ -198,6 +198,7 @@ def test_a_caller_whose_loop_ends_is_told_and_the_next_call_starts_another() -> 
 
 
 @pytest.mark.promise("A-48")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # it ends the thread
 def test_a_loop_that_something_in_it_ended_is_replaced_at_the_next_call() -> None:
     thread = LoopThread()
 
