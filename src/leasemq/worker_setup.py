@@ -107,8 +107,8 @@ def _hooks(additions: Additions, shared: WorkerScope) -> Hooks:
 
     start = (Hook(name=name_of(one), call=one) for one in additions.start)
     stop = (Hook(name=name_of(one), call=one) for one in additions.stop)
-    opening = Hook(name="what jobs share", call=shared.open)
-    closing = Hook(name="what jobs share", call=shared.close, within_s=CLOSE_SHARED_S)
+    opening = Hook(name="what jobs share", call=shared.open, is_own=True)
+    closing = Hook(name="what jobs share", call=shared.close, within_s=CLOSE_SHARED_S, is_own=True)
     return Hooks(start=(opening, *start), stop=(*stop, closing))
 
 

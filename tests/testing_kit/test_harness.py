@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from leasemq import App, Ctx, JobFailed, Retry, Snooze, State
-from leasemq.errors import InvalidSetting, Refused, VirtualTimeStuck
+from leasemq.errors import BackendUnavailable, InvalidSetting, Refused, SyncInsideLoop, VirtualTimeStuck
 from leasemq.protocol.model import Outcome
 from leasemq.testing import Crash, Harness
 
@@ -480,6 +482,128 @@ async def test_wrong_use_is_told(program: Program) -> None:
         with pytest.raises(Refused, match="in use"):
             async with jobs:
                 pass
+
+
+async def test_a_harness_outside_of_its_with_is_refused(program: Program) -> None:
+    jobs = Harness(program.app)
+    for _ in ("before", "after"):
+        with pytest.raises(Refused, match="not open"):
+            await jobs.run_until_idle()
+        with pytest.raises(Refused, match="not open"):
+            await jobs.enqueued()
+        async with jobs:
+            assert (await jobs.run_until_idle()).attempts == 0
+
+
+async def test_a_harness_that_could_not_begin_leaves_the_app_as_it_was(
+    program: Program, tmp_path: Path
+) -> None:
+    import_module("leasemq.backends.sqlite")
+    before = set(threading.enumerate())
+    with pytest.raises(BackendUnavailable):
+        async with Harness(program.app, sqlite=tmp_path / "no folder" / "jobs.db"):
+            pass
+    await program.app.tasks["add"].enqueue(1, 2)
+    assert (await program.app.queue().counts()).waiting == 1
+    assert set(threading.enumerate()) == before
+
+
+async def test_a_second_harness_on_one_app_is_refused(program: Program) -> None:
+    async with Harness(program.app) as jobs:
+        with pytest.raises(Refused, match="under test already"):
+            async with Harness(program.app):
+                pass
+        await program.app.tasks["add"].enqueue(1, 2)
+        assert (await jobs.run_until_idle()).completed == 1
+
+
+@pytest.mark.parametrize("where", ["loop", "thread"])
+async def test_a_job_that_drives_the_harness_is_told_that_a_test_does(program: Program, where: str) -> None:
+    async def in_loop() -> None:
+        await jobs.run_until_idle()
+
+    def in_thread() -> None:
+        jobs.run_until_idle_sync()
+
+    task: Any = program.app.task(name="t")(in_loop if where == "loop" else in_thread)
+    async with Harness(program.app) as jobs:
+        await task.enqueue()
+        with pytest.raises(Refused, match="driven by a test"):
+            await jobs.run_until_idle(raise_errors=True)
+
+
+async def test_the_sync_face_is_refused_inside_a_running_loop(program: Program) -> None:
+    with pytest.raises(SyncInsideLoop), Harness(program.app):
+        pass
+    async with Harness(program.app) as jobs:
+        for call in (jobs.run_until_idle_sync, jobs.advance_sync, jobs.dead_sync, jobs.kill_worker_sync):
+            with pytest.raises(SyncInsideLoop):
+                call()
+
+
+async def test_a_test_that_fails_while_jobs_run_leaves_nothing_running(
+    program: Program, file: Path | None
+) -> None:
+    @program.app.task(name="stubborn")
+    async def stubborn() -> None:
+        program.done.append("runs")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.Event().wait()
+
+    before = asyncio.all_tasks()
+    with pytest.raises(ZeroDivisionError):
+        async with Harness(program.app, sqlite=file) as jobs:
+            await stubborn.enqueue()
+            await program.app.tasks["slow"].enqueue(80)
+            await jobs.advance(5)
+            raise ZeroDivisionError
+    assert program.done == ["runs"]
+    assert asyncio.all_tasks() == before
+    await program.app.tasks["add"].enqueue(1, 2)
+    assert (await program.app.queue().counts()).waiting == 1
+
+
+async def test_a_killed_worker_runs_no_stop_hook_and_a_stopped_one_does(program: Program) -> None:
+    @program.app.on_stop
+    def say_goodbye() -> None:
+        program.done.append("stopped")
+
+    @program.app.dependency(scope="worker")
+    async def pool() -> AsyncIterator[int]:
+        yield 1
+        program.done.append("closed")
+
+    @program.app.task(name="t")
+    async def t(ctx: Ctx) -> int:
+        return await ctx.use(pool)
+
+    async with Harness(program.app) as jobs:
+        await t.enqueue()
+        jobs.crash_worker()
+        assert (await jobs.run_until_idle()).crashes == 1
+        assert program.done == ["closed"]
+        await jobs.advance(minutes=2)
+    assert program.done == ["closed", "closed", "stopped"]
+
+
+async def test_a_thread_that_never_ends_is_not_waited_for_for_ever(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("leasemq.testing.patient_loop.THREAD_HEARING_S", 0.02)
+    monkeypatch.setattr("leasemq.testing.patient_loop.LONGEST_HEARING_S", 0.1)
+    is_over = threading.Event()
+
+    @program.app.task(name="stuck")
+    def stuck() -> None:
+        is_over.wait(60)
+
+    async with Harness(program.app) as jobs:
+        await stuck.enqueue()
+        with pytest.raises(VirtualTimeStuck, match="stuck"):
+            await asyncio.wait_for(jobs.run_until_idle(), 30)
+        is_over.set()
 
 
 async def test_a_harness_leaves_no_thread_behind(program: Program) -> None:

@@ -14,7 +14,7 @@ from leasemq.backend import Backend
 from leasemq.client.ends import Ends
 from leasemq.client.intake import Intake
 from leasemq.client.loop_thread import explained_at_exit, loop_thread, refuse_inside_loop
-from leasemq.errors import DurabilityTooLow
+from leasemq.errors import DurabilityTooLow, Refused
 from leasemq.protocol.insight import Capabilities, Durability
 
 T = TypeVar("T")
@@ -70,6 +70,7 @@ class Connections:
         self._places: dict[asyncio.AbstractEventLoop, _Place] = {}
         self._sharing = threading.Lock()
         self._shared: Backend | None = None
+        self._is_elsewhere = False  # opened from another source than its own
         self._of_the_parent: list[object] = []
 
     async def here(self) -> Connection:
@@ -118,13 +119,20 @@ class Connections:
 
     @contextmanager
     def coming_from(self, source: Callable[[], Source]) -> Iterator[None]:
-        """Open from another source meanwhile; what is open now is used again afterwards. For tests."""
+        """Open from another source meanwhile; what is open now is used again afterwards. For tests.
+
+        Raises: Refused if that is so already: whoever ends first would end it for both.
+        """
+        if self._is_elsewhere:
+            raise Refused("this app is under test already; end the first harness before the next")
         kept = self._source, self._places, self._shared
         self._source, self._places, self._shared = source, {}, None
+        self._is_elsewhere = True
         try:
             yield
         finally:
             self._source, self._places, self._shared = kept
+            self._is_elsewhere = False
 
     def call(self, work: Callable[[], Coroutine[Any, Any, T]], instead: str) -> T:
         """Run a coroutine for a caller without a loop. Raises: SyncInsideLoop, and whatever it raises."""

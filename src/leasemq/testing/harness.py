@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import AsyncExitStack, ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
@@ -17,18 +16,21 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, cast, get
 
 from leasemq.backend import Backend
 from leasemq.client.connection import Source
-from leasemq.client.loop_thread import loop_thread
+from leasemq.client.loop_thread import loop_thread, refuse_inside_loop
 from leasemq.clock import Clock, wall_ms
+from leasemq.context import running_job
 from leasemq.errors import InvalidSetting, Refused
 from leasemq.events import Event, JobEnded
 from leasemq.logs import log_event
 from leasemq.protocol.insight import Filter, JobRecord
 from leasemq.protocol.model import Outcome, Ref, State
+from leasemq.protocol.names import shown
 from leasemq.protocol.times import seconds_to_ms
 from leasemq.testing.course_of_time import CourseOfTime
 from leasemq.testing.faults import Wire, faulty
 from leasemq.testing.imitated_process import Crash, ImitatedProcess, Life, Log, PlannedCrash
 from leasemq.testing.looking import Ran, SeenJob, counted, failure_of, seen
+from leasemq.testing.own_thread import OwnThread, Work
 from leasemq.testing.patient_loop import PatientLoop
 from leasemq.testing.seen_by_client import inline
 from leasemq.testing.virtual_loop import EPOCH_MS, VirtualClock, VirtualLoop
@@ -40,7 +42,6 @@ if TYPE_CHECKING:
     from leasemq.worker import Worker
 
 T = TypeVar("T")
-Work = Callable[[], Coroutine[Any, Any, T]]
 Reply = Literal["enqueue", "claim", "complete", "renew", "note"]
 OPERATIONS = {"enqueue": "enqueue", "claim": "claim", "complete": "settle", "renew": "renew", "note": "note"}
 MAX_JOBS = 1_000
@@ -72,9 +73,7 @@ class Harness:
         self._is_shared = sqlite is None
         self._is_inline = inline
         self._options = options
-        self._client_wire = Wire()
         self._stack: ExitStack | None = None
-        self._current: asyncio.Task[Any] | None = None  # what the test waits for
 
     # ---- running
 
@@ -193,19 +192,24 @@ class Harness:
     # ---- opening and closing
 
     async def __aenter__(self) -> Self:
-        self._open()
-        await self._call(self._start)
+        with self._opening() as opening:
+            await self._thread.run(self._start)
+            self._stack = opening.pop_all()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._app.close()
-        await asyncio.get_running_loop().run_in_executor(None, self._close)
+        try:
+            await self._app.close()
+        finally:
+            await asyncio.get_running_loop().run_in_executor(None, self._close)
 
     def __enter__(self) -> Self:
-        self._open()
-        self._call_sync(self._start)
+        refuse_inside_loop("`async with Harness(app)`")
+        with self._opening() as opening:
+            self._thread.run_sync(self._start)
+            self._stack = opening.pop_all()
         return self
 
     def __exit__(
@@ -213,15 +217,16 @@ class Harness:
     ) -> None:
         self._close()
 
-    def _open(self) -> None:
+    def _opening(self) -> ExitStack:
+        """Answer what is to be closed again, now or by whoever keeps it once everything has begun."""
         if self._stack is not None:
             raise Refused("this harness is in use; make another one for each test")
+        _refuse_inside_job()
         with ExitStack() as stack:
-            self._thread = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="leasemq-testing"))
-            self._runner = asyncio.Runner(loop_factory=PatientLoop)
-            stack.callback(lambda: self._thread.submit(self._runner.close).result())
+            self._thread = OwnThread()
+            stack.callback(self._thread.close)
             stack.enter_context(self._app._connections.coming_from(self._source))
-            self._stack = stack.pop_all()
+            return stack.pop_all()
 
     async def _start(self) -> None:
         loop = asyncio.get_running_loop()
@@ -229,26 +234,31 @@ class Harness:
         self._loop = loop
         self._clock = VirtualClock(cast("VirtualLoop", loop))  # of which it needs time and jump
         self._clock.step(wall_ms() - EPOCH_MS)
+        self._client_wire = Wire()
         self._store = self._new_store()
-        await self._store.prepare()
+        async with AsyncExitStack() as failing:
+            failing.push_async_callback(self._store.close)
+            await self._store.prepare()
+            failing.pop_all()
         self._process = ImitatedProcess(self._store, self._make, loop, self._clock, self._tell)
         self._course = CourseOfTime(
             self._process, self._store, self._queues, loop, self._clock, is_apart=not self._is_shared
         )
 
     async def _end(self) -> None:
-        await self._process.stop()
-        await self._app.close()
-        await self._store.close()
+        async with AsyncExitStack() as closing:
+            closing.push_async_callback(self._store.close)
+            closing.push_async_callback(self._app.close)
+            await self._process.stop()
 
     def _close(self) -> None:
         stack, self._stack = self._stack, None
         if stack is None:
             return
         with stack:
-            self._submit(self._end).result()
             if loop_thread().is_running:
-                self._app.call_sync(self._app.close)
+                stack.callback(self._app.call_sync, self._app.close)
+            self._thread.run_sync(self._end)
 
     # ---- inside
 
@@ -321,30 +331,24 @@ class Harness:
         return self._process
 
     async def _call(self, work: Work[T]) -> T:
-        future = self._submit(work)
-        try:
-            return await asyncio.wrap_future(future)
-        finally:
-            self._interrupt(future)
+        self._opened()
+        _refuse_inside_job()
+        return await self._thread.run(work)
 
     def _call_sync(self, work: Work[T]) -> T:
-        future = self._submit(work)
-        try:
-            return future.result()
-        finally:
-            self._interrupt(future)
+        refuse_inside_loop("the method without `_sync`")
+        self._opened()
+        _refuse_inside_job()
+        return self._thread.run_sync(work)
 
-    def _submit(self, work: Work[T]) -> Future[T]:
-        return self._thread.submit(lambda: self._runner.run(self._main(work)))
 
-    async def _main(self, work: Work[T]) -> T:
-        self._current = asyncio.current_task()
-        return await work()
-
-    def _interrupt(self, future: Future[Any]) -> None:
-        """End what a test no longer waits for."""
-        if not future.done() and self._current is not None:
-            self._loop.call_soon_threadsafe(self._current.cancel)
+def _refuse_inside_job() -> None:
+    """Raise in a job's function: it would wait for the worker that waits for it."""
+    if (job := running_job.get()) is not None:
+        raise Refused(
+            f"a harness is driven by a test, and this is job {shown(job.id)} running; "
+            "enqueue here, and let the test run what was enqueued"
+        )
 
 
 def _sqlite_store(path: str | Path) -> Callable[[Clock], Backend]:

@@ -33,6 +33,7 @@ from leasemq.testing.patient_loop import PatientLoop
 from leasemq.testing.virtual_loop import VirtualClock
 from leasemq.worker import Worker, in_loop
 from leasemq.worker.company import Company
+from leasemq.worker.hooks import Hook, Hooks
 from leasemq.worker.routine import Executor, Routine
 
 Call = Callable[[], Awaitable[Any]]
@@ -152,7 +153,7 @@ class ImitatedProcess:
             keeper=in_loop,
             clock=self._clock.boot_ms,
             company=Company(),
-            hooks=made._hooks,
+            hooks=_while_alive(made._hooks, self.wire),
         )
 
     def _watched(self, routine: Routine) -> Routine:
@@ -205,3 +206,15 @@ class ImitatedProcess:
                 pass
         self._news.set()
         self._observer(event)
+
+
+def _while_alive(hooks: Hooks, wire: Wire) -> Hooks:
+    """Answer the hooks of a process that may be killed: the app's at the stop are not run then.
+
+    What its jobs shared is closed all the same, because the test's own process lives on.
+    """
+
+    def mortal(hook: Hook) -> Hook:
+        return hook if hook.is_own else replace(hook, call=lambda: None if wire.is_down else hook.call())
+
+    return replace(hooks, stop=tuple(mortal(hook) for hook in hooks.stop))

@@ -18,7 +18,8 @@ from typing import Any, NoReturn
 from leasemq.errors import InvalidSetting, VirtualTimeStuck
 
 HEARING_S = 1.0  # real time for something that may be heard, before virtual time passes it by
-THREAD_HEARING_S = 30.0  # the same for a function that is known to run in a thread
+THREAD_HEARING_S = 30.0  # the same for a function that is known to run in a thread,
+LONGEST_HEARING_S = 120.0  # and for all such waits in a row; then it is one that never ends
 RESOLUTION_S = 1e-6  # far above the rounding of floats, far below a millisecond
 ONES_OWN = ("leasemq-job", "leasemq-testing", "leasemq-sync", "asyncio_")  # who waits for them is counted
 PIPE_TO_ITSELF = 1  # the one file that every loop has open
@@ -29,6 +30,7 @@ class PatientLoop(asyncio.SelectorEventLoop):
 
     def __init__(self) -> None:
         self.busy = 0  # calls in threads that somebody here waits for
+        self.unheard_s = 0.0  # real time that they were waited for in vain
         self._now_s = 0.0
         self._leap: tuple[float, asyncio.Future[None]] | None = None
         self._known = set(threading.enumerate())
@@ -81,7 +83,7 @@ class PatientLoop(asyncio.SelectorEventLoop):
 
     def hearing_s(self, open_files: int) -> float:
         """Answer how long something from outside may still be heard; 0: there is nothing outside."""
-        if self.busy:
+        if self.busy and self.unheard_s < LONGEST_HEARING_S:
             return THREAD_HEARING_S
         if open_files > PIPE_TO_ITSELF or self._has_foreign_threads():
             return HEARING_S
@@ -112,11 +114,15 @@ class _Ears(selectors.PollSelector):
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         """Answer what is heard; none: the time is over, which took no time unless something is open."""
         heard = super().select(0)
+        if heard:
+            self._loop.unheard_s = 0.0
         if heard or timeout == 0 or self._loop.has_leapt():
             return heard
         hearing_s = self._loop.hearing_s(len(self.get_map()))
         if hearing_s:
-            heard = super().select(hearing_s if timeout is None else min(hearing_s, timeout))
+            waited_s = hearing_s if timeout is None else min(hearing_s, timeout)
+            heard = super().select(waited_s)
+            self._loop.unheard_s = 0.0 if heard else self._loop.unheard_s + waited_s
         elif timeout is None:
             self._loop.give_up()
         if not heard and timeout is not None:

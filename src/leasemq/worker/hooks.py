@@ -28,6 +28,7 @@ class Hook:
     name: str
     call: Callable[[], Any]
     within_s: float = STOP_HOOK_S  # to end in, at the stop
+    is_own: bool = False  # the worker's, and not the app's
 
     async def run(self, within_s: float | None = None) -> BaseException | None:
         """Call it, await what it answers if that can be awaited, and answer what was raised."""
