@@ -489,6 +489,43 @@ def test_what_jobs_share_is_entered_and_left_in_one_task(theatre: Theatre, compa
     assert tasks[0] is tasks[1]
 
 
+@pytest.mark.parametrize("scope", ["job", "worker"])
+def test_two_that_wait_for_each_other_are_told_and_not_left_waiting(
+    theatre: Theatre, company: Company, scope: str
+) -> None:
+    both = asyncio.Barrier(2)
+
+    async def meet(use: Callable[[Any], Awaitable[Any]], other: Any) -> Any:
+        await both.wait()
+        return await use(other)
+
+    async def chicken(context: WorkerCtx) -> Any:
+        return await meet(context.use, egg)
+
+    async def egg(context: WorkerCtx) -> Any:
+        return await meet(context.use, chicken)
+
+    async def job_s_chicken(context: Ctx) -> Any:
+        return await meet(context.use, job_s_egg)
+
+    async def job_s_egg(context: Ctx) -> Any:
+        return await meet(context.use, job_s_chicken)
+
+    company.dependencies.declare(chicken, "worker")
+    company.dependencies.declare(egg, "worker")
+    two: Any = (chicken, egg) if scope == "worker" else (job_s_chicken, job_s_egg)
+
+    async def play(stage: Stage) -> None:
+        async def function(ctx: Ctx) -> None:
+            await asyncio.gather(*map(ctx.use, two))
+
+        record = await company.run(stage, function)
+        assert record.error is not None
+        assert "uses itself" in decode_error(record.error).message
+
+    theatre(play)
+
+
 async def test_nothing_is_made_for_jobs_that_outlive_their_worker() -> None:
     dependencies = Dependencies()
     made: list[int] = []

@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, assert_never
 
-from leasemq.dependencies import Kind, Recipe
+from leasemq.dependencies import Dependency, Kind, Recipe
 from leasemq.errors import InvalidSetting
 from leasemq.worker.cancellation import is_from_outside
 
@@ -22,6 +22,8 @@ CLEAN_UP_S = 5.0  # for what follows one yield to end
 Leave = Callable[
     [type[BaseException] | None, BaseException | None, TracebackType | None], Awaitable[bool | None]
 ]
+
+Waits = dict[Dependency, list[Recipe]]  # what each of those that are being made waits for
 
 under_way: ContextVar[tuple[Recipe, ...]] = ContextVar("leasemq_making", default=())
 """What is being made here, the innermost last."""
@@ -117,13 +119,37 @@ def _log_failed(recipe: Recipe) -> None:
 
 
 @contextlib.contextmanager
-def no_circle(recipe: Recipe) -> Iterator[None]:
+def no_circle(recipe: Recipe, waits: Waits) -> Iterator[None]:
+    """Note that what is made here waits for another. Raises: InvalidSetting if that one waits for it.
+
+    `waits` is the scope's: who began elsewhere, at the same time, may close the circle.
+    """
     outer = under_way.get()
+    asking = outer[-1:]
     if any(one.call is recipe.call for one in outer):
-        names = " → ".join(one.name for one in (*outer, recipe))
-        raise InvalidSetting(f"a dependency uses itself: {names}")
+        raise _circle((*outer, recipe))
+    for one in asking:
+        if (path := _path(waits, recipe, one.call)) is not None:
+            raise _circle((one, *path))
+        waits.setdefault(one.call, []).append(recipe)
     token = under_way.set((*outer, recipe))
     try:
         yield
     finally:
         under_way.reset(token)
+        for one in asking:
+            waits[one.call].remove(recipe)
+
+
+def _path(waits: Waits, start: Recipe, goal: Dependency) -> tuple[Recipe, ...] | None:
+    """Answer over what it waits for the goal; None if it does not."""
+    if start.call is goal:
+        return (start,)
+    for one in waits.get(start.call, ()):
+        if (path := _path(waits, one, goal)) is not None:
+            return (start, *path)
+    return None
+
+
+def _circle(recipes: tuple[Recipe, ...]) -> InvalidSetting:
+    return InvalidSetting(f"a dependency uses itself: {' → '.join(one.name for one in recipes)}")

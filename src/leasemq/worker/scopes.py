@@ -22,7 +22,7 @@ from leasemq.dependencies import Dependencies, Dependency, Kind, Recipe, Scope
 from leasemq.errors import InvalidSetting, Refused, SyncInsideLoop, Unsupported
 from leasemq.logs import this_worker
 from leasemq.worker.cancellation import is_from_outside
-from leasemq.worker.making import CLEAN_UP_S, closing, made_here, made_in_loop, no_circle, under_way
+from leasemq.worker.making import CLEAN_UP_S, Waits, closing, made_here, made_in_loop, no_circle, under_way
 from leasemq.worker.threads import Done, Threads
 
 STUBBORN_S = 0.2  # beyond that, for what is shared to hear that its time is over
@@ -37,12 +37,13 @@ class _Level:
     stack: AsyncExitStack = field(default_factory=AsyncExitStack)
     values: dict[Dependency, Any] = field(default_factory=dict)
     locks: dict[Dependency, asyncio.Lock] = field(default_factory=dict)
+    waits: Waits = field(default_factory=dict)
     is_closed: bool = False
 
     async def made(self, recipe: Recipe, make: Callable[[], Awaitable[Any]]) -> Any:
         """Answer what was made, or make it; whoever asks meanwhile waits for it."""
         if recipe.call not in self.values:
-            with no_circle(recipe):
+            with no_circle(recipe, self.waits):
                 async with self.locks.setdefault(recipe.call, asyncio.Lock()):
                     if recipe.call not in self.values:
                         self.values[recipe.call] = await make()
@@ -73,6 +74,7 @@ class WorkerScope:
         self._dependencies = dependencies
         self._carried = Carried() if carried is None else carried
         self._shared: dict[Dependency, _Asset] = {}
+        self._waits: Waits = {}
         self._kept: list[_Asset] = []  # in the order in which they were made
         self._threads = Threads("leasemq-shared")
         self._loop: asyncio.AbstractEventLoop | None = None  # while it is open
@@ -94,7 +96,7 @@ class WorkerScope:
             )
         asset = self._shared.get(recipe.call)
         if asset is None or not asset.made.done():
-            with no_circle(recipe):
+            with no_circle(recipe, self._waits):
                 asset = asset or self._begin(recipe)
                 await asyncio.wait({asset.made})  # who is cancelled leaves it to the others
         done = asset.made.result()
@@ -266,7 +268,7 @@ class JobScope:
                     return values[recipe.call]
             if self._in_thread is None:
                 raise _too_late(recipe)
-            with no_circle(recipe):
+            with no_circle(recipe, {}):  # one at a time, so nobody else waits
                 value = made_here(recipe, recipe.arguments(context), self._in_thread)
             self._of_thread[recipe.call] = value
             return value
