@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from leasemq.events import WorkerStopped
+from leasemq.protocol.model import State
 from leasemq.worker import crew as crew_module
 from leasemq.worker.crew import Crew
 from leasemq.worker.keeper import Keeper
@@ -58,8 +59,10 @@ def test_a_loop_that_ends_ends_the_worker(
     theatre(play)
 
 
-@pytest.mark.promise("P-82")
-def test_a_keeper_that_breaks_ends_the_worker(theatre: Theatre, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.promise("P-82", "P-81")
+def test_a_keeper_that_breaks_ends_the_worker_and_costs_its_jobs_nothing(
+    theatre: Theatre, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def renew_due(self: Keeper) -> int:
         if self._table:
             raise LookupError("a bug of ours")
@@ -72,11 +75,14 @@ def test_a_keeper_that_breaks_ends_the_worker(theatre: Theatre, monkeypatch: pyt
             await stage.pass_time(3_600)
 
         stage.task("long", long)
-        await stage.enqueue("long")
+        job = await stage.enqueue("long")
         worker = stage.start()
         assert worker.task is not None
         with pytest.raises(ExceptionGroup):
             await worker.task
-        assert worker.events(WorkerStopped)[0].exit_code == 70
+        (stopped,) = worker.events(WorkerStopped)
+        assert (stopped.exit_code, stopped.unsettled) == (70, 0)
+        record = await stage.job(job)
+        assert (record.state, record.stalls) == (State.WAITING, 0)
 
     theatre(play)

@@ -129,9 +129,13 @@ class Crew:
         )
         return Sweeper(sweep, self.link, self._dice, self.clock, every_ms=every_ms, on_swept=self._swept)
 
-    def upkeep(self, *, in_threads: bool) -> list[Coroutine[object, object, None]]:
-        """Answer what ends leases: it outlives the chores, so that what they leave can be given back."""
-        loops = [*(lane.run for lane in self.lanes.values()), self._watch_deadlines]
+    def settling(self) -> list[Coroutine[object, object, None]]:
+        """Answer what writes ends: it outlives all else, so that what the rest leaves can be given back."""
+        return [_for_ever(lane.run) for lane in self.lanes.values()]
+
+    def watches(self, *, in_threads: bool) -> list[Coroutine[object, object, None]]:
+        """Answer what watches over leases, and over the loop where threads can."""
+        loops: list[Loop] = [self._watch_deadlines]
         return [_for_ever(loop) for loop in ([*loops, self._watch_loop] if in_threads else loops)]
 
     async def _watch_loop(self) -> None:

@@ -4,10 +4,9 @@
       ^                                                                            │
       └── a slot is free · a push · a due time · `idle_ms`     the Keeper renews meanwhile
 
-Beside the claiming loop run the crew's chores: the listener, the sweep, the follow-ups, the registry.
-Around them, so that leases can still be given back when one of them fails: a lane per queue, the Keeper,
-the watch over deadlines. Each is patient with an outage for ever; any other error is a bug, and ends the
-run with that error.
+Beside the claiming loop run the crew's chores: the listener, the sweep, the follow-ups, the registry; around
+them the Keeper and the watches; around all a lane per queue, so that leases are given back whatever fails.
+Each is patient with an outage for ever; any other error is a bug, and ends the run with that error.
 """
 
 from __future__ import annotations
@@ -113,27 +112,13 @@ class Worker:
         self._company.join(crew.member)
         code = CRASHED
         try:
-            async with asyncio.TaskGroup() as holding:
-                upkeep = [
-                    holding.create_task(one) for one in crew.upkeep(in_threads=self._drive is in_thread)
-                ]
-                keeping = holding.create_task(self._drive(crew.keeper))
+            async with asyncio.TaskGroup() as settling:
+                lanes = [settling.create_task(lane) for lane in crew.settling()]
                 try:
-                    async with asyncio.TaskGroup() as group:
-                        chores = [group.create_task(chore) for chore in crew.chores()]
-                        claiming = group.create_task(self._claim_until_stopped(crew))
-                        claiming.add_done_callback(lambda _: crew.attempts.nudge())
-                        await self._stopping.wait()
-                        await self._drain(crew, claiming)
-                        for chore in [claiming, *chores]:
-                            chore.cancel()
-                finally:  # also when this run is cancelled, or a chore met a bug
-                    await self._hand_back(crew)
-                    for one in upkeep:
-                        one.cancel()
-                    crew.keeper.stop()
-                    await asyncio.wait({keeping}, timeout=HURRY_REACT_MS / 1_000)
-                    keeping.cancel()
+                    await self._keep(crew)
+                finally:
+                    for lane in lanes:
+                        lane.cancel()
             code = HURRIED if self._hurry.is_set() or crew.attempts.held else STOPPED
             code = CLOGGED if crew.attempts.is_clogged else code
         finally:
@@ -145,6 +130,27 @@ class Worker:
             )
             this_worker.reset(crew.logs_as)
         return code
+
+    async def _keep(self, crew: Crew) -> None:
+        """Renew and watch while jobs are claimed and run; the lanes around this outlive a bug in it."""
+        async with asyncio.TaskGroup() as keeping:
+            watches = [keeping.create_task(one) for one in crew.watches(in_threads=self._drive is in_thread)]
+            renewing = keeping.create_task(self._drive(crew.keeper))
+            try:
+                async with asyncio.TaskGroup() as group:
+                    chores = [group.create_task(chore) for chore in crew.chores()]
+                    claiming = group.create_task(self._claim_until_stopped(crew))
+                    claiming.add_done_callback(lambda _: crew.attempts.nudge())
+                    await self._stopping.wait()
+                    await self._drain(crew, claiming)
+                    for chore in [claiming, *chores]:
+                        chore.cancel()
+            finally:  # also when this run is cancelled, or something met a bug
+                await self._hand_back(crew)
+                crew.keeper.stop()
+                await asyncio.wait({renewing}, timeout=HURRY_REACT_MS / 1_000)
+                for watch in [renewing, *watches]:
+                    watch.cancel()
 
     async def _claim_until_stopped(self, crew: Crew) -> None:
         """Claim into free slots: one claim for all of them, from the queue whose turn it is."""
@@ -185,21 +191,18 @@ class Worker:
         if not crew.claims.is_asking:
             claiming.cancel()
 
-        def is_drained() -> bool:
-            return self._hurry.is_set() or (claiming.done() and crew.attempts.held == 0)
-
-        await crew.attempts.within(self.settings.drain_ms, is_drained)
+        await crew.attempts.within(
+            self.settings.drain_ms,
+            lambda: self._hurry.is_set() or (claiming.done() and crew.attempts.held == 0),
+        )
 
     async def _hand_back(self, crew: Crew) -> None:
         """End what still runs and release it. What does not end is left behind; its job is released too."""
-        is_hurried = self._hurry.is_set()
+        hurried, calm = (HURRY_REACT_MS, HURRY_FLUSH_MS), (REACT_MS, FLUSH_MS)
+        react_ms, flush_ms = hurried if self._hurry.is_set() else calm
         crew.attempts.interrupt_all()
         if crew.claims.is_asking:  # leases may have come that nobody here has heard of
             await crew.release_strays_within(HURRY_REACT_MS)
-        await crew.attempts.within(
-            HURRY_REACT_MS if is_hurried else REACT_MS, lambda: crew.attempts.running == 0
-        )
+        await crew.attempts.within(react_ms, lambda: crew.attempts.running == 0)
         crew.attempts.abandon_all()
-        await crew.attempts.within(
-            HURRY_FLUSH_MS if is_hurried else FLUSH_MS, lambda: crew.attempts.held == 0
-        )
+        await crew.attempts.within(flush_ms, lambda: crew.attempts.held == 0)
