@@ -526,6 +526,27 @@ def test_two_that_wait_for_each_other_are_told_and_not_left_waiting(
     theatre(play)
 
 
+def test_a_loop_of_the_function_s_own_may_use_what_jobs_share_and_nothing_else(company: Company) -> None:
+    pool, session = company.noted("pool"), company.noted("session")
+    company.dependencies.declare(pool, "worker")
+
+    async def play(stage: Stage) -> None:
+        def function(ctx: Ctx) -> list[str]:
+            async def inside() -> list[str]:
+                used = await ctx.use(pool)
+                with pytest.raises(InvalidSetting, match="use_sync"):
+                    await ctx.use(session)
+                return [used]
+
+            return asyncio.run(inside())
+
+        record = await company.run(stage, function)
+        assert record.state is State.COMPLETED
+
+    perform_in_real_time(play)
+    assert company.told == ["make pool", "close pool"]
+
+
 async def test_nothing_is_made_for_jobs_that_outlive_their_worker() -> None:
     dependencies = Dependencies()
     made: list[int] = []

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import Future
 from contextlib import AsyncExitStack, ExitStack
 from contextvars import Context
 from dataclasses import dataclass, field
@@ -94,6 +95,8 @@ class WorkerScope:
                 f"the dependency {recipe.name} is made for one job, so what all jobs share cannot use it; "
                 "declare it with scope='worker'"
             )
+        if asyncio.get_running_loop() is not self._loop:  # a function in a thread may run a loop of its own
+            return await asyncio.wrap_future(self._asked(dependency, context))
         asset = self._shared.get(recipe.call)
         if asset is None or not asset.made.done():
             with no_circle(recipe, self._waits):
@@ -106,16 +109,19 @@ class WorkerScope:
 
     def use_sync(self, dependency: Dependency, context: Ctx) -> Any:
         """See `Provider.use_sync`."""
+        return self._asked(dependency, context).result()
+
+    def _asked(self, dependency: Dependency, context: Ctx | WorkerCtx) -> Future[Any]:
+        """Ask in the worker's loop, from elsewhere."""
         loop = self._loop
         if loop is None:
             raise _closed()
         asking = self.use(dependency, context)
         try:
-            future = asyncio.run_coroutine_threadsafe(asking, loop)
+            return asyncio.run_coroutine_threadsafe(asking, loop)
         except RuntimeError as error:  # the loop is closed
             asking.close()
             raise _closed() from error
-        return future.result()
 
     async def close(self) -> None:
         """Close everything, newest first. Raises: the first error of a clean-up, once all were tried."""
@@ -142,8 +148,7 @@ class WorkerScope:
             raise error
 
     def _begin(self, recipe: Recipe) -> _Asset:
-        if self._loop is None:
-            raise _closed()
+        assert self._loop is not None  # this is it
         context = self._context.copy()
         context.run(under_way.set, under_way.get())
         context.run(this_worker.set, this_worker.get())
@@ -208,6 +213,7 @@ class JobScope:
         self._dependencies = dependencies
         self._shared = shared
         self._levels: list[_Level] = []
+        self._loop: asyncio.AbstractEventLoop | None = None  # of the levels
         self._in_thread: ExitStack | None = None
         self._of_thread: dict[Dependency, Any] = {}
         self._one_at_a_time = threading.RLock()
@@ -217,6 +223,7 @@ class JobScope:
         """Close at the end what was asked for inside; it sees the error that comes out."""
         level = _Level()
         self._levels.append(level)
+        self._loop = asyncio.get_running_loop()
         try:
             async with level.stack:
                 yield
@@ -244,6 +251,11 @@ class JobScope:
         recipe = self._dependencies.recipe(dependency)
         if recipe.scope is Scope.WORKER:
             return await self._worker(recipe).use(dependency, context)
+        if self._in_thread is not None and asyncio.get_running_loop() is not self._loop:
+            raise InvalidSetting(
+                f"await ctx.use({recipe.name}) in a loop of its own, where nothing would close it; "
+                f"say ctx.use_sync({recipe.name}) outside of that loop"
+            )
         if not self._levels:
             raise _too_late(recipe)
         level = next((one for one in self._levels if recipe.call in one.values), self._levels[-1])
