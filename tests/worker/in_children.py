@@ -40,6 +40,16 @@ async def in_a_loop(ctx: Ctx, number: int) -> int:
     return number
 
 
+def forking(ctx: Ctx) -> str:
+    """Come back twice."""
+    child = os.fork()
+    if not child:
+        ctx.progress_sync(99)
+    if child:
+        os.waitpid(child, 0)
+    return "from the child" if child else "from what it forked"
+
+
 def raising(name: str) -> None:
     from tests.worker.test_outcomes import RAISED  # here: no other child should have to load a test module
 

@@ -444,3 +444,18 @@ async def test_a_module_that_cannot_be_imported_in_the_child_fails_the_job(
     record = await _outcome(stage, work)
     assert (record.state, record.failures) == (State.FAILED, 1)
     assert "not in a child" in decode_error(record.error or b"").message
+
+
+@pytest.mark.promise("P-05", "P-80", "A-30")
+async def test_what_a_function_forks_neither_answers_nor_hears_in_its_place(stage: Stage) -> None:
+    _task(stage, in_children.forking)
+    _task(stage, in_children.add)
+    forking = await stage.enqueue_many("forking", [()] * 3)
+    others = await stage.enqueue_many("add", [(number, 1) for number in range(10)])
+    process = stage.start(concurrency=1)
+    await stage.until_ended(*forking, *others)
+    assert await process.stop() == 0
+    assert {_result(stage, await stage.job(job)) for job in forking} == {"from the child"}
+    assert [_result(stage, await stage.job(job)) for job in others] == list(range(1, 11))
+    records = [await stage.job(job) for job in [*forking, *others]]
+    assert {(record.attempts, record.progress) for record in records} == {(1, None)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import AsyncIterator, Callable
 
@@ -17,6 +18,7 @@ from leasemq.protocol.envelope import decode_plain
 from leasemq.protocol.failure import decode_error
 from leasemq.protocol.model import Outcome, State
 from leasemq.protocol.retry import Retry
+from leasemq.worker.forks import ESCAPED
 from tests.worker.stage import Stage, real_stage
 from tests.worker.test_outcomes import RAISED
 
@@ -386,3 +388,27 @@ async def test_a_note_from_a_loop_of_the_function_s_own_is_written_by_the_worker
     record = await stage.job(job)
     assert (record.state, record.failures) == (State.COMPLETED, 0)
     assert decode_plain(record.checkpoint or b"", what="checkpoint") == "half"
+
+
+@pytest.mark.promise("P-05", "P-80", "B43")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+@pytest.mark.parametrize("place", ["thread", "loop"])
+async def test_what_a_function_forks_ends_where_it_would_go_on_as_a_second_worker(
+    stage: Stage, place: str
+) -> None:
+    def forked() -> int:
+        child = os.fork()
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) if child else 0
+
+    async def forked_in_the_loop() -> int:
+        ended = forked()
+        await asyncio.sleep(0)
+        return ended
+
+    routine = stage.task("work", forked if place == "thread" else forked_in_the_loop)
+    job = await stage.enqueue("work")
+    stage.start()
+    await stage.until_ended(job)
+    record = await stage.job(job)
+    assert routine.signature.decode_result(record.result or b"") == ESCAPED
+    assert record.attempts == 1

@@ -176,6 +176,7 @@ class _Life:
     def run(self) -> None:
         """Answer one message after another, until the worker has no more."""
         self.line = _Line(self.end)
+        os.register_at_fork(after_in_child=self._hang_up)
         threading.Thread(target=self._watch, name="leasemq-worker-watch", daemon=True).start()
         while (message := self.line.hear()) is not None:
             self.is_busy = True
@@ -188,6 +189,13 @@ class _Life:
                 case NoteAnswer():
                     raise AssertionError("an answer that nobody has asked for")
             self.is_busy = False
+
+    def _hang_up(self) -> None:
+        """In a process that a function forked: say nothing in the name of this one; trying to ends it."""
+        number = self.end.detach()
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        os.dup2(nowhere, number, inheritable=False)
+        os.close(nowhere)
 
     def _watch(self) -> None:
         """End this process when the worker's end of the socket closes, whatever the function is at."""

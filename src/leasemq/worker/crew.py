@@ -27,6 +27,7 @@ from leasemq.worker.company import Company, Member
 from leasemq.worker.dice import Dice
 from leasemq.worker.ears import listen
 from leasemq.worker.executors import Executors
+from leasemq.worker.forks import never_turn_in_a_fork
 from leasemq.worker.health import Health, Phase
 from leasemq.worker.keeper import Keeper, Round
 from leasemq.worker.link import Link
@@ -80,6 +81,7 @@ class Crew:
         self.lanes = self._make_lanes()
         self.attempts = self._make_attempts(routines)
         loop = asyncio.get_running_loop()
+        never_turn_in_a_fork(loop)
         self.company = company
         self.member = Member(held=lambda: self.attempts.held, wake=lambda: _wake(loop, self._attention))
         self.claims = Claims(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import os
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -14,6 +15,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any
+
+from leasemq.worker.forks import end_if_forked
 
 Call = Callable[[], Any]
 
@@ -63,9 +66,12 @@ class Threads:
         self._threads = 0
 
     def _work(self, loop: asyncio.AbstractEventLoop) -> None:
+        pid = os.getpid()
         while (order := self._orders.get()) is not None:
-            self._done.append((order, _outcome(order)))
-            del order  # an idle thread keeps no argument of its last call alive
+            done = _outcome(order)
+            end_if_forked(pid)
+            self._done.append((order, done))
+            del order, done  # an idle thread keeps no argument of its last call alive
             if not self._is_loop_woken:
                 self._is_loop_woken = True
                 with suppress(RuntimeError):  # the loop is closed: nobody waits any more
