@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from leasemq.backends.sqlite import SqliteBackend
 from leasemq.client.connection import Connections, Source
 from leasemq.errors import BackendUnavailable, InvalidSetting, Refused, SyncInsideLoop
 from leasemq.protocol.insight import Capabilities
+from leasemq.protocol.model import Enqueued, NewJob
 
 
 class CountedBackend(MemoryBackend):
@@ -180,6 +182,28 @@ async def test_a_close_while_another_opens_leaves_nothing_open() -> None:
     await opened.close_here()
     assert (backend.prepared, backend.closed) == (1, 1)
     assert opened.open_here() is None
+
+
+async def test_a_close_that_is_cancelled_gives_the_backend_back_all_the_same() -> None:
+    class NeverAnswers(CountedBackend):
+        async def enqueue(self, queue: str, jobs: Sequence[NewJob]) -> Sequence[Enqueued]:
+            is_asked.set()
+            never: asyncio.Future[Sequence[Enqueued]] = asyncio.get_running_loop().create_future()
+            return await never
+
+    is_asked = asyncio.Event()
+    backend = NeverAnswers()
+    app = App(backend)
+    task: Any = app.task(name="t")(lambda: None)
+    asking = asyncio.create_task(task.enqueue())
+    await is_asked.wait()
+    closing = asyncio.create_task(app.close())
+    await asyncio.wait({closing}, timeout=0)
+    await asyncio.sleep(0)
+    closing.cancel()
+    await asyncio.wait({closing})
+    asking.cancel()
+    assert backend.closed == 1
 
 
 async def test_who_left_early_does_not_close_for_those_who_came_later() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from importlib import import_module
@@ -604,6 +604,43 @@ async def test_a_thread_that_never_ends_is_not_waited_for_for_ever(
         with pytest.raises(VirtualTimeStuck, match="stuck"):
             await asyncio.wait_for(jobs.run_until_idle(), 30)
         is_over.set()
+
+
+async def test_time_passes_beside_what_jobs_share_and_stands_still_while_it_is_made(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "leasemq.testing.patient_loop.HEARING_S", 60.0
+    )  # if it is waited for, this is noticed
+
+    @program.app.dependency(scope="worker")
+    def engine() -> Iterator[int]:
+        threading.Event().wait(0.1)  # real time, in a thread
+        yield 1
+        program.done.append("closed")
+
+    @program.app.task(name="t", timeout=10)
+    async def t(ctx: Ctx, seconds: float) -> int:
+        await asyncio.sleep(seconds)
+        return await ctx.use(engine)
+
+    async with Harness(program.app) as jobs:
+        began = jobs.now
+        await t.enqueue(3)
+        assert (await asyncio.wait_for(jobs.run_until_idle(), 30)).completed == 1
+        assert jobs.now - began < timedelta(seconds=10)
+        await t.options(delay=60).enqueue(3)
+        assert (await asyncio.wait_for(jobs.advance(hours=1), 30)).completed == 1
+    assert program.done == ["closed"]
+
+
+async def test_options_that_no_worker_takes_are_refused_at_the_beginning(program: Program) -> None:
+    with pytest.raises(InvalidSetting, match="is a text"):
+        async with Harness(program.app, queues="mail"):
+            pass
+    with pytest.raises(TypeError, match="concurency"):
+        async with Harness(program.app, concurency=2):  # type: ignore[call-arg]  # the wrong use under test
+            pass
 
 
 async def test_a_harness_leaves_no_thread_behind(program: Program) -> None:

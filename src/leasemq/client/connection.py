@@ -42,9 +42,11 @@ class Connection:
 
     async def close(self) -> None:
         """Finish what is under way, then give the backend back."""
-        await self.ends.close()
-        await self.intake.close()
-        await self.backend.close()
+        try:
+            await self.ends.close()
+            await self.intake.close()
+        finally:  # also when whoever closes is cancelled meanwhile
+            await self.backend.close()
 
 
 @dataclass(slots=True)

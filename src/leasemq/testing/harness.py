@@ -222,6 +222,7 @@ class Harness:
         if self._stack is not None:
             raise Refused("this harness is in use; make another one for each test")
         _refuse_inside_job()
+        self._app._maker(self._options)  # a bad option is refused before anything is opened
         with ExitStack() as stack:
             self._thread = OwnThread()
             stack.callback(self._thread.close)

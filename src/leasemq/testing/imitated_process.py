@@ -29,12 +29,13 @@ from leasemq.events import (
 )
 from leasemq.protocol.model import Ref
 from leasemq.testing.faults import Wire, faulty
-from leasemq.testing.patient_loop import PatientLoop
+from leasemq.testing.patient_loop import CountedThreads, PatientLoop
 from leasemq.testing.virtual_loop import VirtualClock
 from leasemq.worker import Worker, in_loop
 from leasemq.worker.company import Company
 from leasemq.worker.hooks import Hook, Hooks
 from leasemq.worker.routine import Executor, Routine
+from leasemq.worker.scopes import THREADS, WorkerScope
 
 Call = Callable[[], Awaitable[Any]]
 Life = tuple[Ref, int]  # one attempt: the job and its fence
@@ -87,6 +88,7 @@ class ImitatedProcess:
         self._clock = clock
         self._observer = observer
         self._random = random.Random(0)  # noqa: S311  a test's dice are no secret
+        self._threads = CountedThreads(THREADS, loop)
         self._news = asyncio.Event()
         self._is_dying = False
         self._worker: Worker | None = None
@@ -144,6 +146,9 @@ class ImitatedProcess:
     def _new_worker(self, queues: Sequence[str]) -> Worker:
         made = self._make(self._backend, queues)
         routines = {one.name: self._watched(one) for one in made._routines.values()}
+        for routine in routines.values():
+            if isinstance(routine.shared, WorkerScope):  # one for all of them
+                routine.shared.threads = self._threads
         return Worker(
             faulty(self._backend, self.wire),
             routines,

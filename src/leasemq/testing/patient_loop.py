@@ -16,12 +16,19 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from leasemq.errors import InvalidSetting, VirtualTimeStuck
+from leasemq.worker.threads import Done, Threads
 
 HEARING_S = 1.0  # real time for something that may be heard, before virtual time passes it by
 THREAD_HEARING_S = 30.0  # the same for a function that is known to run in a thread,
 LONGEST_HEARING_S = 120.0  # and for all such waits in a row; then it is one that never ends
 RESOLUTION_S = 1e-6  # far above the rounding of floats, far below a millisecond
-ONES_OWN = ("leasemq-job", "leasemq-testing", "leasemq-sync", "asyncio_")  # who waits for them is counted
+ONES_OWN = (
+    "leasemq-job",
+    "leasemq-shared",
+    "leasemq-testing",
+    "leasemq-sync",
+    "asyncio_",
+)  # they are counted
 PIPE_TO_ITSELF = 1  # the one file that every loop has open
 
 
@@ -78,7 +85,7 @@ class PatientLoop(asyncio.SelectorEventLoop):
         """Run the function in a thread; time stands still until it ends."""
         future: asyncio.Future[Any] = super().run_in_executor(executor, func, *args)
         self.busy += 1
-        future.add_done_callback(self._is_back)
+        future.add_done_callback(self.is_back)
         return future
 
     def hearing_s(self, open_files: int) -> float:
@@ -96,12 +103,28 @@ class PatientLoop(asyncio.SelectorEventLoop):
             "something waits for what nobody will do"
         )
 
-    def _is_back(self, _: asyncio.Future[Any]) -> None:
+    def is_back(self, _: asyncio.Future[Any]) -> None:
+        """Count one less of those in threads."""
         self.busy -= 1
 
     def _has_foreign_threads(self) -> bool:
         now = threading.enumerate()
         return any(one not in self._known and not one.name.startswith(ONES_OWN) for one in now)
+
+
+class CountedThreads(Threads):
+    """Threads for which time stands still while one of them works. Owner: as of `Threads`."""
+
+    def __init__(self, name: str, loop: PatientLoop) -> None:
+        super().__init__(name)
+        self._loop = loop
+
+    def start(self, call: Callable[[], Any]) -> asyncio.Future[Done]:
+        """See `Threads.start`."""
+        future = super().start(call)
+        self._loop.busy += 1
+        future.add_done_callback(self._loop.is_back)
+        return future
 
 
 class _Ears(selectors.PollSelector):

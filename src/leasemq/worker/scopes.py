@@ -26,6 +26,7 @@ from leasemq.worker.cancellation import is_from_outside
 from leasemq.worker.making import CLEAN_UP_S, Waits, closing, made_here, made_in_loop, no_circle, under_way
 from leasemq.worker.threads import Done, Threads
 
+THREADS = "leasemq-shared"
 STUBBORN_S = 0.2  # beyond that, for what is shared to hear that its time is over
 
 T = TypeVar("T")
@@ -77,7 +78,7 @@ class WorkerScope:
         self._shared: dict[Dependency, _Asset] = {}
         self._waits: Waits = {}
         self._kept: list[_Asset] = []  # in the order in which they were made
-        self._threads = Threads("leasemq-shared")
+        self.threads = Threads(THREADS)  # for what is made and closed there
         self._loop: asyncio.AbstractEventLoop | None = None  # while it is open
         self._context = Context()
         self._failed: list[BaseException] = []
@@ -142,7 +143,7 @@ class WorkerScope:
             for one in reversed(kept):
                 if one.keeper is not None and one.keeper.cancel():
                     self._failed.append(TimeoutError(f"{one.keeper.get_name()} was not closed"))
-            self._threads.close()
+            self.threads.close()
         failed, self._failed = self._failed, []
         for error in failed:
             raise error
@@ -195,7 +196,7 @@ class WorkerScope:
         return value
 
     async def _in_thread(self, call: Callable[[], Any]) -> Any:
-        done = await self._threads.start(call)
+        done = await self.threads.start(call)
         if done.error is not None:
             raise done.error
         return done.value
