@@ -23,6 +23,15 @@ A_MINUTE_S = 60.0
 pytestmark = pytest.mark.promise("A-49")
 
 
+far_app = App("memory://")
+
+
+@far_app.task(name="far", executor="process")
+async def far(seconds: float) -> float:
+    await asyncio.sleep(seconds)
+    return seconds
+
+
 @dataclass(slots=True)
 class Program:
     """An app and what its functions did. Owned by the test."""
@@ -632,6 +641,13 @@ async def test_time_passes_beside_what_jobs_share_and_stands_still_while_it_is_m
         await t.options(delay=60).enqueue(3)
         assert (await asyncio.wait_for(jobs.advance(hours=1), 30)).completed == 1
     assert program.done == ["closed"]
+
+
+async def test_an_asynchronous_function_for_a_process_takes_no_real_time() -> None:
+    async with Harness(far_app) as jobs:
+        job = await far.enqueue(100)
+        assert (await asyncio.wait_for(jobs.run_until_idle(), 20)).completed == 1
+        assert await job.result() == 100
 
 
 async def test_options_that_no_worker_takes_are_refused_at_the_beginning(program: Program) -> None:

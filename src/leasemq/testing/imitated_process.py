@@ -167,7 +167,7 @@ class ImitatedProcess:
 
     async def _attempt(self, routine: Routine, ctx: Ctx, call: Call) -> Any:
         """Run one attempt, and die around it if that is planned."""
-        inner = partial(self._in_thread, call) if routine.runs_in is not Executor.LOOP else call
+        inner = call if routine.is_async else partial(self._in_thread, call)
         await self._die_if_planned(Crash.BEFORE_FUNCTION, routine)
         try:
             return await (inner() if routine.around is None else routine.around(ctx, inner))
