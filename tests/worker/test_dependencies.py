@@ -547,6 +547,33 @@ def test_a_loop_of_the_function_s_own_may_use_what_jobs_share_and_nothing_else(c
     assert company.told == ["make pool", "close pool"]
 
 
+def test_a_shared_clean_up_may_use_what_was_made_before_and_makes_nothing(
+    theatre: Theatre, company: Company
+) -> None:
+    config, other = company.noted("config"), company.noted("other")
+
+    async def client(worker: WorkerCtx) -> AsyncIterator[int]:
+        await worker.use(config)
+        yield 1
+        company.told.append(f"close with {await worker.use(config)}")
+        with pytest.raises(Refused):
+            await worker.use(other)
+
+    for one in (config, other, client):
+        company.dependencies.declare(one, "worker")
+
+    async def play(stage: Stage) -> None:
+        async def function(ctx: Ctx) -> None:
+            await ctx.use(client)
+
+        process = company.start(stage, function)
+        await stage.until_ended(await stage.enqueue("t"))
+        assert await process.stop() == STOPPED
+
+    theatre(play)
+    assert company.told == ["make config", "close with config", "close config"]
+
+
 async def test_nothing_is_made_for_jobs_that_outlive_their_worker() -> None:
     dependencies = Dependencies()
     made: list[int] = []

@@ -59,6 +59,7 @@ class _Level:
 class _Asset:
     """One thing that jobs share. Owned by a WorkerScope; one task makes, keeps and closes it."""
 
+    recipe: Recipe
     made: asyncio.Future[Done]
     is_closing: asyncio.Event = field(default_factory=asyncio.Event)
     keeper: asyncio.Task[None] | None = None
@@ -80,6 +81,7 @@ class WorkerScope:
         self._kept: list[_Asset] = []  # in the order in which they were made
         self.threads = Threads(THREADS)  # for what is made and closed there
         self._loop: asyncio.AbstractEventLoop | None = None  # while it is open
+        self._is_closing = False  # nothing is made any more
         self._context = Context()
         self._failed: list[BaseException] = []
 
@@ -126,21 +128,21 @@ class WorkerScope:
 
     async def close(self) -> None:
         """Close everything, newest first. Raises: the first error of a clean-up, once all were tried."""
-        self._loop = None
+        self._is_closing = True
         unmade = [one.keeper for one in self._shared.values() if one.keeper and not one.made.done()]
-        kept, self._kept = self._kept, []
-        self._shared.clear()
         try:
             for keeper in unmade:
                 keeper.cancel()
             if unmade:
                 await asyncio.wait(unmade, timeout=CLEAN_UP_S)
-            for one in reversed(kept):
+            for one in reversed(self._kept):
+                self._shared.pop(one.recipe.call, None)  # its clean-up may use what was made before
                 one.is_closing.set()
                 if one.keeper is not None:
                     await asyncio.wait({one.keeper}, timeout=CLEAN_UP_S + STUBBORN_S)
         finally:
-            for one in reversed(kept):
+            self._loop = None
+            for one in reversed(self._kept):
                 if one.keeper is not None and one.keeper.cancel():
                     self._failed.append(TimeoutError(f"{one.keeper.get_name()} was not closed"))
             self.threads.close()
@@ -149,11 +151,12 @@ class WorkerScope:
             raise error
 
     def _begin(self, recipe: Recipe) -> _Asset:
-        assert self._loop is not None  # this is it
+        if self._loop is None or self._is_closing:
+            raise _closed()
         context = self._context.copy()
         context.run(under_way.set, under_way.get())
         context.run(this_worker.set, this_worker.get())
-        asset = self._shared[recipe.call] = _Asset(made=self._loop.create_future())
+        asset = self._shared[recipe.call] = _Asset(recipe=recipe, made=self._loop.create_future())
         keeping = self._keep(recipe, asset)
         asset.keeper = self._loop.create_task(keeping, name=f"dependency {recipe.name}", context=context)
         asset.keeper.add_done_callback(lambda _: _answer(asset, Done(None, _not_made(recipe))))
@@ -163,7 +166,7 @@ class WorkerScope:
         """Make it, keep it until it is to be closed, and close it."""
         async with AsyncExitStack() as stack:
             done = await self._outcome(recipe, stack)
-            is_kept = done.error is None and self._loop is not None
+            is_kept = done.error is None and not self._is_closing
             if is_kept:
                 self._kept.append(asset)
             else:
