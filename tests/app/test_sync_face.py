@@ -224,6 +224,7 @@ def test_a_call_from_a_signal_s_handler_in_the_middle_of_another_is_answered() -
     thread = LoopThread()
 
     async def answer() -> int:
+        assert new_job_id()  # as an enqueue does, in the thread of the loop
         return 3
 
     for _ in ("the first call starts the thread", "the second one finds it"):

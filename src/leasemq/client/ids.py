@@ -11,6 +11,7 @@ from leasemq.clock import Clock, wall_ms
 _TAIL_BITS = 74  # rand_a and rand_b of RFC 9562, section 5.7, as one number
 _STEP_BITS = 40  # the next id of the same millisecond cannot be guessed from the last
 _VERSION_AND_VARIANT = (7 << 76) | (2 << 62)
+_PATIENCE_S = 0.2  # for a lock that is held for some microseconds
 _LOW_62 = (1 << 62) - 1
 
 RandomBits = Callable[[int], int]
@@ -36,19 +37,27 @@ class Ids:
 
     def new(self) -> str:
         """Answer an id greater, as text, than every id before it."""
-        with self._lock:
-            now_ms = self._clock()
-            if now_ms > self._newest_ms:
-                self._newest_ms = now_ms
-                self._tail = self._random_bits(_TAIL_BITS - 1)  # the top bit is room to count up in
-            else:
-                self._tail += 1 + self._random_bits(_STEP_BITS)
-                if self._tail >> _TAIL_BITS:
-                    self._newest_ms += 1
-                    self._tail = self._random_bits(_TAIL_BITS - 1)
-            number = (self._newest_ms << 80) | ((self._tail >> 62) << 64) | (self._tail & _LOW_62)
+        lock = self._lock  # a child that is forked meanwhile gets another
+        is_mine = lock.acquire(timeout=_PATIENCE_S)
+        try:
+            number = self._next()
+        finally:
+            if is_mine:  # else its holder is interrupted by a signal's handler, which waits for this very id
+                lock.release()
         text = f"{number | _VERSION_AND_VARIANT:032x}"
         return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+    def _next(self) -> int:
+        now_ms = self._clock()
+        if now_ms > self._newest_ms:
+            self._newest_ms = now_ms
+            self._tail = self._random_bits(_TAIL_BITS - 1)  # the top bit is room to count up in
+        else:
+            self._tail += 1 + self._random_bits(_STEP_BITS)
+            if self._tail >> _TAIL_BITS:
+                self._newest_ms += 1
+                self._tail = self._random_bits(_TAIL_BITS - 1)
+        return (self._newest_ms << 80) | ((self._tail >> 62) << 64) | (self._tail & _LOW_62)
 
     def forget(self) -> None:
         """Start anew; a forked child must not go on counting where its parent does."""
