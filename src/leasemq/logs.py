@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 from contextvars import ContextVar
 from typing import Any
 
@@ -40,6 +41,9 @@ from leasemq.protocol.times import iso_utc
 
 this_worker: ContextVar[tuple[str, str] | None] = ContextVar("leasemq_this_worker", default=None)
 """Name and incarnation of the worker whose loops, threads and functions run here."""
+
+how_printed: ContextVar[tuple[str, bool] | None] = ContextVar("leasemq_how_printed", default=None)
+"""Level, and whether as JSON, where this program prints the log; None where that is the user's affair."""
 
 FIELDS = ("worker", "incarnation", "queue", "task", "job", "generation", "attempt", "fence")
 _PREFIX = "leasemq_"
@@ -148,6 +152,42 @@ class LineFormatter(logging.Formatter):
             parts.append(f"({job} task={fields['task']} attempt={fields['attempt']} fence={fields['fence']})")
         lines = [" ".join(parts), *(f"    {line}" for line in _traceback(self, record))]
         return "\n".join(_printable(mask_urls(line)) for line in lines)
+
+
+def print_to_stderr(level: str, *, as_json: bool) -> None:
+    """Write the library's own log to stderr; the root logger and its handlers are left alone.
+
+    A program that configures no logging has its warnings printed by `logging.lastResort`, as bare texts. Here
+    they look like the lines beside them, and say in which job they were written.
+    """
+    formatter: logging.Formatter = JsonFormatter() if as_json else LineFormatter()
+    logger.addHandler(_stderr(formatter))
+    logger.setLevel(level)
+    logger.propagate = False
+    last = _stderr(formatter)
+    last.setLevel(logging.WARNING)
+    logging.lastResort = last
+    how_printed.set((level, as_json))
+
+
+def told_to_child() -> str:
+    """Answer what a child process needs to print its log as this process does."""
+    return json.dumps([how_printed.get(), this_worker.get()])
+
+
+def print_as_told(told: str) -> None:
+    """Print the log as the process does that called `told_to_child`."""
+    printed, worker = json.loads(told)
+    if printed is not None:
+        print_to_stderr(printed[0], as_json=printed[1])
+    this_worker.set(None if worker is None else (worker[0], worker[1]))
+
+
+def _stderr(formatter: logging.Formatter) -> logging.StreamHandler[Any]:
+    writer: logging.StreamHandler[Any] = logging.StreamHandler(sys.stderr)
+    writer.setFormatter(formatter)
+    writer.addFilter(JobFields())
+    return writer
 
 
 class _Line:

@@ -131,7 +131,7 @@ def take_attendant(options: ServingOptions) -> tuple[Attendant, WorkerOptions]:
 
 @contextmanager
 def stopped_by_signals(worker: Worker) -> Iterator[None]:
-    """Let SIGTERM and SIGINT stop the worker: the first drains, a second gives back what runs.
+    """Let SIGTERM and SIGINT stop the worker: the first drains, a second gives back what runs; SIGHUP drains.
 
     A supervised worker drains at SIGTERM, however often it comes, and hears from its supervisor when to
     hurry: a signal to the whole group reaches it beside what the supervisor passes on.
@@ -151,8 +151,12 @@ def stopped_by_signals(worker: Worker) -> Iterator[None]:
         drain()
         worker.stop()
 
-    alone = {signal.SIGTERM: worker.stop, signal.SIGINT: worker.stop}
-    wired = alone if post.get() is None else {signal.SIGTERM: drain, HURRY: hurry}
+    if post.get() is not None:
+        wired: dict[signal.Signals, Callable[[], None]] = {signal.SIGTERM: drain, HURRY: hurry}
+    else:
+        wired = {signal.SIGTERM: worker.stop, signal.SIGINT: worker.stop}
+        if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # nohup(1) has it ignored
+            wired[signal.SIGHUP] = drain  # a terminal that goes may send several
     for one, act in wired.items():
         loop.add_signal_handler(one, act)
     try:

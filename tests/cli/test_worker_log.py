@@ -26,7 +26,7 @@ root = logging.getLogger()
 before = (list(root.handlers), root.level, list(root.filters))
 app = App("sqlite:///jobs.db?sync=normal")
 
-@app.task(name="talk")
+@app.task(name="talk", executor="auto")
 def talk(key: Annotated[str, Secret]) -> str:
     logging.getLogger("mine").info("not asked for")
     logging.getLogger("mine").warning("careful")
@@ -45,9 +45,9 @@ def takes_secret(key: Annotated[str, Secret]) -> str:
     return key
 
 
-def run_both(app: App, folder: Path, *options: str) -> list[str]:
+def run_both(app: App, folder: Path, *options: str, executor: str = "auto") -> list[str]:
     """Let a worker run one job that talks and one that fails, and answer the lines of its log."""
-    (folder / "talking.py").write_text(TALKING)
+    (folder / "talking.py").write_text(TALKING.replace('"auto"', repr(executor)))
     talk, fail = app.task(name="talk")(takes_secret), app.task(name="fail")(takes_secret)
     jobs = [talk.options(id="talks").enqueue_sync(ARGUMENT), fail.options(id="fails").enqueue_sync(ARGUMENT)]
     started = [
@@ -76,10 +76,11 @@ def run_both(app: App, folder: Path, *options: str) -> list[str]:
 
 
 @pytest.mark.promise("A-43", "P-102")
+@pytest.mark.parametrize("executor", ["auto", "process"])
 def test_a_users_warning_is_written_with_its_job_and_the_root_logger_stays_as_it_was(
-    app: App, folder: Path
+    app: App, folder: Path, executor: str
 ) -> None:
-    lines = run_both(app, folder)
+    lines = run_both(app, folder, executor=executor)
     (careful,) = [line for line in lines if "careful" in line]
     assert " WARNING [w] mine: careful (ref=default/talks#1 task=talk attempt=1 fence=" in careful
     assert not any("not asked for" in line for line in lines)
@@ -87,8 +88,9 @@ def test_a_users_warning_is_written_with_its_job_and_the_root_logger_stays_as_it
 
 
 @pytest.mark.promise("A-43", "P-102")
-def test_every_line_about_a_job_names_its_attempt_in_json(app: App, folder: Path) -> None:
-    lines = [json.loads(line) for line in run_both(app, folder, "--json")]
+@pytest.mark.parametrize("executor", ["auto", "process"])
+def test_every_line_about_a_job_names_its_attempt_in_json(app: App, folder: Path, executor: str) -> None:
+    lines = [json.loads(line) for line in run_both(app, folder, "--json", executor=executor)]
     about = [line for line in lines if "talks" in line["message"] or line.get("job") is not None]
     assert len(about) >= 6
     for line in about:

@@ -137,3 +137,23 @@ def test_ten_rolling_restarts_during_a_job_do_not_fail_it(place: Place) -> None:
 
     assert (record.attempts, record.stalls, record.failures) == (11, 0, 0)
     assert record.refused_count == 0
+
+
+@pytest.mark.slow
+@pytest.mark.promise("P-81")
+def test_a_terminal_that_goes_is_one_drain_however_often_it_says_so(place: Place) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whoever runs the tests may have it ignored
+    try:
+        stopping = place.worker("A", lease_s=NOBODY_WAITS_FOR_A_LEASE_S, drain_s=30, is_ready=True)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    place.enqueue("gated", "gate", id="J")
+    place.ledger.wait("start", "J")
+    stopping.signal(signal.SIGHUP)
+    place.wait_for(lambda: "Draining" in stopping.output, "it drains")
+    stopping.signal(signal.SIGHUP)
+    place.open_gate("gate")
+
+    assert stopping.exit_code() == 0
+    record = place.record("J")
+    assert (record.state, record.attempts, record.stalls) == (State.COMPLETED, 1, 0)

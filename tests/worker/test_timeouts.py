@@ -300,7 +300,7 @@ async def test_a_thread_that_outlasts_its_time_out_keeps_its_slot_and_all_it_sen
         return "first"
 
     async with real_stage() as stage:
-        routine = stage.task("work", work, timeout_ms=30, retry=Retry(1, base=0))
+        routine = stage.task("work", work, timeout_ms=500, retry=Retry(1, base=0))
         job = await stage.enqueue("work")
         process = stage.start(lease_ms=30_000, concurrency=2, abandon_after_ms=30)
         await stage.until_ended(job)

@@ -12,9 +12,9 @@ from typing import Any, cast
 
 import click
 
-from leasemq.cli.log import log_to_stderr
 from leasemq.cli.target import load_app
 from leasemq.errors import InvalidSetting
+from leasemq.logs import print_to_stderr
 from leasemq.protocol.names import shown
 from leasemq.serving.probes import LOCALHOST, ProbeAddress
 from leasemq.serving.reports import Post, obey_supervisor
@@ -71,13 +71,13 @@ def worker(
     if named is None:
         raise InvalidSetting("name the app to work for: leasemq worker myapp:app, or set LEASEMQ_APP")
     if processes is not None:
-        log_to_stderr(log_level, as_json=as_json)
+        print_to_stderr(log_level, as_json=as_json)
         return _supervise(named, processes, given, log_level, as_json=as_json)
     options = {name: value for name, value in given.items() if value is not None}
     if given["queues"] is not None:
         options["queues"] = settings.queues
     app = load_app(named)
-    log_to_stderr(log_level, as_json=as_json)
+    print_to_stderr(log_level, as_json=as_json)
     try:
         return app.run_worker(**cast("ServingOptions", options))
     except ExceptionGroup:  # what its loops met and none of them expected

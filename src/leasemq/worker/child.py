@@ -27,6 +27,7 @@ from leasemq import errors
 from leasemq.carried import Carried
 from leasemq.context import Ctx, running_attempt, running_job
 from leasemq.dependencies import NO_DEPENDENCIES, Dependencies
+from leasemq.logs import print_as_told
 from leasemq.protocol.decide import Happened
 from leasemq.protocol.model import Lease, NewJob, NoteKind
 from leasemq.protocol.retry import Retry
@@ -54,8 +55,9 @@ _PR_SET_PDEATHSIG = 1  # prctl(2)
 _ANY_RETRY = Retry()  # of a job that brings its own policy: those have no rules by exception class
 
 
-def main(number: int, worker: int) -> None:
+def main(number: int, worker: int, log: str) -> None:
     """Serve the worker with this process id over this file descriptor, until it closes its end."""
+    print_as_told(log)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the worker, which drains
     _die_with(worker)
     end = socket.socket(fileno=number)

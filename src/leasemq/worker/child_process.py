@@ -19,16 +19,17 @@ from contextlib import suppress
 
 import msgspec
 
+from leasemq.logs import told_to_child
 from leasemq.worker.pipe import Frames, FromChild, ToChild, framed
 
 # The parent's search path comes first of all: without it a child may not even find this package.
 _PROGRAM = """\
 import signal, sys
 signal.signal(signal.SIGINT, signal.SIG_IGN)
-number, worker = int(sys.argv[1]), int(sys.argv[2])
-sys.path[:] = sys.argv[3:]
+number, worker, log = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+sys.path[:] = sys.argv[4:]
 from leasemq.worker.child import main
-main(number, worker)
+main(number, worker, log)
 """
 NOT_STARTED = 127  # the exit code of a process that the system would not start; as a shell has it
 
@@ -52,6 +53,7 @@ class ChildProcess:
         self._kill_timer: asyncio.TimerHandle | None = None
         self._popen: subprocess.Popen[bytes] | None = None
         self._is_doomed = False
+        self._log = told_to_child()
         self._end, theirs = socket.socketpair()
         self._end.setblocking(False)
         self._frames = Frames(self._end, FromChild)
@@ -141,7 +143,7 @@ class ChildProcess:
 
     def _started(self, theirs: socket.socket) -> subprocess.Popen[bytes]:
         number = theirs.fileno()
-        program = [sys.executable, "-c", _PROGRAM, str(number), str(os.getpid()), *sys.path]
+        program = [sys.executable, "-c", _PROGRAM, str(number), str(os.getpid()), self._log, *sys.path]
         return subprocess.Popen(  # noqa: S603  this interpreter, with this program
             program, pass_fds=(number,), stdin=subprocess.DEVNULL
         )
