@@ -412,3 +412,32 @@ async def test_what_a_function_forks_ends_where_it_would_go_on_as_a_second_worke
     record = await stage.job(job)
     assert routine.signature.decode_result(record.result or b"") == ESCAPED
     assert record.attempts == 1
+
+
+@pytest.mark.promise("P-11", "P-63")
+def test_a_note_after_the_worker_s_loop_was_closed_is_refused() -> None:
+    let_go, told = threading.Event(), threading.Event()
+    seen: list[type[BaseException]] = []
+
+    def work(ctx: Ctx) -> None:
+        _blocked(let_go)
+        try:
+            ctx.progress_sync(1)
+        except BaseException as error:
+            seen.append(type(error))
+            raise
+        finally:
+            told.set()
+
+    async def main() -> None:
+        async with real_stage() as stage:
+            stage.task("work", work)
+            await stage.enqueue("work")
+            process = stage.start(drain_ms=10)
+            await stage.until(lambda: _active(stage))
+            await process.stop()
+
+    asyncio.run(main())
+    let_go.set()
+    assert told.wait(20)
+    assert seen == [LeaseLost]

@@ -100,10 +100,7 @@ class Attempt:
             )
             if await self._write_note(self, note) is Noted.HELD:
                 return
-        raise LeaseLost(
-            f"attempt {lease.attempts} of job {shown(lease.ref.id)} no longer owns it, so its {kind.value} "
-            "was not recorded; stop, another attempt may be running"
-        )
+        raise self._lost(kind)
 
     def write_from_thread(
         self, kind: NoteKind, value: bytes, *, queue: str = "", child: NewJob | None = None
@@ -115,8 +112,16 @@ class Attempt:
                     f"ctx.{kind.value}_sync() would block the loop that has to write it; "
                     f"await ctx.{kind.value}() instead"
                 )
+        if self.loop.is_closed():  # the worker has ended, and left this function behind
+            raise self._lost(kind)
         writing = self.write(kind, value, queue=queue, child=child)
         asyncio.run_coroutine_threadsafe(writing, self.loop).result()
+
+    def _lost(self, kind: NoteKind) -> LeaseLost:
+        return LeaseLost(
+            f"attempt {self.lease.attempts} of job {shown(self.lease.ref.id)} no longer owns it, so its "
+            f"{kind.value} was not recorded; stop, another attempt may be running"
+        )
 
 
 def _never() -> bool:
