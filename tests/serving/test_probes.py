@@ -114,6 +114,14 @@ def test_silent_connections_hold_up_only_so_many_probes_and_only_for_a_while(ser
 
 
 @pytest.mark.promise("P-84")
+def test_many_silent_connections_give_way_to_a_probe(server: ProbeServer) -> None:
+    silent = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(3 * AT_ONCE)]
+    assert [ask(server.port, "/live").status for _ in range(5)] == [200] * 5
+    for connection in silent:
+        connection.close()
+
+
+@pytest.mark.promise("P-84")
 def test_a_port_that_is_taken_is_refused_with_its_number(server: ProbeServer) -> None:
     with pytest.raises(InvalidSetting, match=f"port {server.port} of 127.0.0.1.*in use"):
         ProbeServer(ProbeAddress(port=server.port), lambda: READY)

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from contextvars import ContextVar
 from itertools import count
@@ -38,6 +39,19 @@ async def in_a_loop(ctx: Ctx, number: int) -> int:
     await ctx.log("from a loop")
     await asyncio.sleep(0)
     return number
+
+
+def alarming() -> None:
+    signal.alarm(1)
+    signal.setitimer(signal.ITIMER_PROF, 0.2)
+
+
+def computing() -> str:
+    """Take longer than the timers of `alarming` would let it."""
+    until_s = time.monotonic() + 1.2
+    while time.monotonic() < until_s:
+        pass
+    return "done"
 
 
 def forking(ctx: Ctx) -> str:

@@ -459,3 +459,16 @@ async def test_what_a_function_forks_neither_answers_nor_hears_in_its_place(stag
     assert [_result(stage, await stage.job(job)) for job in others] == list(range(1, 11))
     records = [await stage.job(job) for job in [*forking, *others]]
     assert {(record.attempts, record.progress) for record in records} == {(1, None)}
+
+
+@pytest.mark.promise("P-80", "A-30")
+async def test_a_timer_that_a_function_leaves_does_not_end_the_next_one(stage: Stage) -> None:
+    _task(stage, in_children.alarming)
+    _task(stage, in_children.computing)
+    job = await stage.enqueue("alarming")
+    process = stage.start(concurrency=1)
+    await stage.until_ended(job)
+    next_one = await stage.enqueue("computing")
+    await stage.until_ended(next_one)
+    assert await process.stop() == 0
+    assert _result(stage, await stage.job(next_one)) == "done"

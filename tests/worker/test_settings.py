@@ -45,6 +45,7 @@ def routine(name: str, lease_ms: int | None = None, aliases: tuple[str, ...] = (
         ("settle_batch", 0),
         ("name", ""),
         ("name", 7),
+        ("name", "a\nb"),
         ("queues", ()),
         ("queues", "mail"),
         ("queues", ("a", "a")),

@@ -73,7 +73,7 @@ def looked_at(url: str | None, app_name: str | None, work: Callable[[App], Corou
 def load_app(name: str) -> App:
     """Answer the App that `module:attribute` names. Raises: InvalidSetting, saying what is wrong."""
     module_name, separator, attribute = name.partition(":")
-    if not (module_name and separator and attribute):
+    if not (module_name and separator and attribute) or module_name.startswith("."):
         raise InvalidSetting(f"{shown(name)!r} names no app; say module:attribute, for example myapp:app")
     module = _imported(module_name)
     found: Any = module

@@ -1,7 +1,7 @@
 """Answers `GET /live`, `/ready` and `/startup` from threads of its own: no loop can hold up an answer.
 
 A few connections at a time, each read within two seconds and up to 8 KiB: whoever can reach the port can
-learn no more than the state, and can hold up nobody but other probes.
+learn no more than the state; connections that say nothing give way to those that come after them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ import logging
 import socket
 import socketserver
 import threading
+from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -80,20 +82,27 @@ class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
 
     def __init__(self, address: ProbeAddress, look: Look) -> None:
         self.look = look
-        self.free = threading.BoundedSemaphore(AT_ONCE)
+        self._guard = threading.Lock()
+        self._open: deque[socket.socket] = deque()  # what is being answered, the oldest first
         self.address_family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
         super().__init__((address.host, address.port), _Exchange)
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
-        """Take only so many at once; the others are turned away."""
-        return self.free.acquire(blocking=False)
+        """Take it; of too many at once the oldest has to go, which is a slow one."""
+        with self._guard:
+            self._open.append(request)
+            oldest = self._open.popleft() if len(self._open) > AT_ONCE else None
+        if oldest is not None:
+            with suppress(OSError):  # it is closed already
+                oldest.shutdown(socket.SHUT_RDWR)
+        return True
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Start the thread that answers."""
         try:
             super().process_request(request, client_address)
         except RuntimeError:  # no thread can be started
-            self.free.release()
+            self._forget(request)
             raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
@@ -101,7 +110,11 @@ class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self.free.release()
+            self._forget(request)
+
+    def _forget(self, request: Any) -> None:
+        with self._guard, suppress(ValueError):  # it had to go
+            self._open.remove(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Note what went wrong between a probe and us; the next is answered all the same."""

@@ -286,7 +286,10 @@ def _has_outgrown(one: _Learned) -> bool:
 
 
 def _tidy() -> None:
-    """Undo what a function may have left behind that would hold up the next order to stop."""
+    """Undo what a function may have left behind that would end its process later, or keep it from ending."""
+    for timer in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF):
+        if signal.getitimer(timer)[0]:
+            signal.setitimer(timer, 0)
     if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:

@@ -19,6 +19,7 @@ LONGEST_IDLE_MS = 15_000
 LONGEST_STALL_MS, SHORTEST_STALL_MS = 1_000, 100
 ANNOUNCE_MS = 25_000
 ANNOUNCE_TTL_MS = 30_000
+MAX_NAME = 256  # characters
 
 
 def _default_name() -> str:
@@ -118,6 +119,8 @@ def _check_queues(queues: object) -> None:
 def _check_name(name: object) -> None:
     if not isinstance(name, str) or not name:
         raise InvalidSetting(f"name={name!r} is not a text; give the worker a name, or leave it out")
+    if not name.isprintable() or len(name) > MAX_NAME:
+        raise InvalidSetting(f"name={name[:80]!r} is not printable, or longer than {MAX_NAME} characters")
 
 
 def _check_whole(name: str, value: object, least: int, most: int) -> None:
