@@ -29,6 +29,7 @@ URL = "--url=sqlite:///jobs.db"
         (["queues", "--url", "sqlite:///jobs.db?sink=full"], 2, "sink"),
         (["queues", "--url", "sqlite://jobs.db"], 2, "sqlite:///"),
         (["queues", "--app", "myapp"], 2, "say module:attribute, for example myapp:app"),
+        (["queues", "--app", "../q:app"], 2, "error: '../q:app' names no app; say module:attribute"),
         (["queues", "--app", "myap:app"], 2, "error: there is no module 'myap'"),
         (["queues", "--app", "myapp.inner:app"], 2, "there is no module 'myapp.inner'"),
         (["queues", "--app", "myapp:ap"], 2, "error: module myapp has no 'ap'; it has the app app"),
