@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
 from contextvars import ContextVar
 from pathlib import PurePath
@@ -18,15 +18,13 @@ from leasemq.context import Ctx
 from leasemq.decorating import Decorator
 from leasemq.errors import InvalidSetting, Refused
 from leasemq.events import logger
-from leasemq.job import Job
-from leasemq.policy import Named, TaskOptions, check_retry, checked_policy
-from leasemq.protocol.envelope import describe_result
-from leasemq.protocol.insight import Capabilities, JobRecord, WorkerInfo
-from leasemq.protocol.names import check_job_id, check_queue, shown
+from leasemq.option_checks import check_retry
+from leasemq.oversight import Oversight
+from leasemq.policy import TaskOptions, checked_policy
+from leasemq.protocol.insight import Capabilities
+from leasemq.protocol.names import shown
 from leasemq.protocol.retry import Retry
-from leasemq.queue import Queue
 from leasemq.settings import (
-    DEFAULT_QUEUE,
     Origin,
     Project,
     SettingArguments,
@@ -62,7 +60,7 @@ T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class App:
+class App(Oversight):
     """One program's queue: its backend, its tasks, its workers. Owner: the program.
 
     Nothing is opened before the first use; `async with app` opens, and closes at its end. One app may
@@ -284,65 +282,6 @@ class App:
         For example `app.call_sync(app.queue("mail").pause)`. Raises: SyncInsideLoop.
         """
         return self._connections.call(work, "it")
-
-    # ---- jobs and queues
-
-    def queue(self, name: str = DEFAULT_QUEUE) -> Queue:
-        """Answer the operator's side of a queue. Raises: InvalidQueueName."""
-        return Queue(name=check_queue(name), _connections=self._connections)
-
-    async def queues(self) -> Sequence[str]:
-        """Answer the names of all queues that ever accepted a job, or are paused."""
-        return await (await self._connections.here()).backend.queues()
-
-    async def workers(self) -> Sequence[WorkerInfo]:
-        """Answer the workers that announced themselves lately."""
-        return await (await self._connections.here()).backend.workers()
-
-    def queues_sync(self) -> Sequence[str]:
-        """See `queues`."""
-        return self._connections.call(self.queues, "app.queues()")
-
-    def workers_sync(self) -> Sequence[WorkerInfo]:
-        """See `workers`."""
-        return self._connections.call(self.workers, "app.workers()")
-
-    def job(self, queue: str, id_: str, *, generation: int | None = None) -> Job[Any]:
-        """Answer a handle on any job; nothing is read. Raises: InvalidQueueName, InvalidJobId.
-
-        A result of a task that this app does not know comes back as plain data, secrets masked.
-        """
-        return Job(
-            queue=check_queue(queue),
-            id=check_job_id(id_),
-            generation=generation,
-            _connections=self._connections,
-            _decode=self._decoded,
-        )
-
-    def _decoded(self, record: JobRecord, result: bytes) -> Any:
-        task = self._known_as.get(record.task)
-        if task is None:
-            return describe_result(result, job=record.ref.id)
-        return task.signature.decode_result(result, job=record.ref.id)
-
-    async def dead(self, *queues: str) -> AsyncGenerator[JobRecord, None]:
-        """Answer the dead letters of these queues, or of all, newest first in each."""
-        for name in queues or await self.queues():
-            async for record in self.queue(name).every_dead():
-                yield record
-
-    async def replay(self, job: Named) -> None:
-        """Run a dead or cancelled job again. Raises: JobNotFound, IllegalMove, UniqueConflict."""
-        await self.queue(job.queue).replay(job.id)
-
-    def dead_sync(self, *queues: str) -> Iterator[JobRecord]:
-        """See `dead`."""
-        return self._connections.iterate(lambda: self.dead(*queues), "app.dead()")
-
-    def replay_sync(self, job: Named) -> None:
-        """See `replay`."""
-        self._connections.call(lambda: self.replay(job), "app.replay(...)")
 
     # ---- workers
 

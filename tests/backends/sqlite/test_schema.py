@@ -10,10 +10,17 @@ from pathlib import Path
 import pytest
 
 from leasemq.backends.sqlite import SqliteBackend, schema
+from leasemq.backends.sqlite.statements import script
 from leasemq.errors import BackendUnavailable, SchemaTooNew, Unsupported
 from leasemq.protocol.insight import Durability, Filter
 from leasemq.testing.conformance import builders
 from tests.backends.sqlite.conftest import Open, Peek
+
+FIRST_VERSION = [
+    *script("meta_create"),
+    "INSERT INTO leasemq_meta VALUES ('schema', 1)",
+    *script("schema_1"),
+]  # as the first release makes it
 
 PREPARE = """
 import asyncio, sys
@@ -88,13 +95,44 @@ async def test_the_store_id_outlives_every_process(opened: Open) -> None:
 
 @pytest.mark.promise("P-85")
 async def test_a_store_of_a_newer_release_is_left_alone(opened: Open, peek: Peek, path: Path) -> None:
+    known = len(schema.MIGRATIONS)
     await opened()
-    await peek("UPDATE leasemq_meta SET value = 2")
+    await peek("UPDATE leasemq_meta SET value = value + 1")
 
-    with pytest.raises(SchemaTooNew, match="version 2; upgrade LeaseMQ: this release knows 1"):
+    told = f"version {known + 1}; upgrade LeaseMQ: this release knows {known}"
+    with pytest.raises(SchemaTooNew, match=told):
         await SqliteBackend(path).prepare()
 
-    assert await peek("SELECT value FROM leasemq_meta") == [(2,)]
+    assert await peek("SELECT value FROM leasemq_meta") == [(known + 1,)]
+
+
+@pytest.mark.promise("P-85", "A-38")
+async def test_a_store_of_the_first_version_is_upgraded_with_its_jobs(
+    opened: Open, peek: Peek, path: Path
+) -> None:
+    for part in FIRST_VERSION:
+        await peek(part)
+    await peek("INSERT INTO leasemq_store VALUES ('leasemq', 'the-same')")
+    await peek(
+        "INSERT INTO leasemq_queue (key, namespace, name, newest_key, accepted, waiting)"
+        " VALUES (1, 'leasemq', 'mail', 1, 1, 1)"
+    )
+    await peek(
+        "INSERT INTO leasemq_job (key, queue, id, generation, state, priority, place, due_ms, created_ms,"
+        " since_ms) VALUES (1, 1, 'old', 1, 'waiting', 0, 1, 0, 0, 0)"
+    )
+    await peek(
+        "INSERT INTO leasemq_body (job, task, payload, overrides, headers, max_stalls, keep_result_ms,"
+        " keep_record_ms, keep_dead_ms) VALUES (1, 'send', x'00', x'', x'', 2, 9, 9, 9)"
+    )
+
+    backend = await opened()
+    await backend.enqueue("mail", [builders.new_job("new")])
+    leases = (await backend.claim("mail", 10, 1_000, builders.claimant())).leases
+
+    assert [lease.ref.id for lease in leases] == ["old", "new"]
+    assert (await backend.prepare()).store_id == "the-same"
+    assert await peek("SELECT value FROM leasemq_meta") == [(len(schema.MIGRATIONS),)]
 
 
 async def test_a_file_with_tables_of_its_owner_is_shared_with_him(

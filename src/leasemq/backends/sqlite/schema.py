@@ -17,7 +17,7 @@ from leasemq.backends.sqlite.statements import script, statement
 from leasemq.clock import boot_ms
 from leasemq.errors import SchemaTooNew, Unsupported
 
-MIGRATIONS = ("schema_1",)  # the version is how many of them were applied
+MIGRATIONS = ("schema_1", "schema_2")  # the version is how many of them were applied
 OLDEST_SQLITE = (3, 35, 0)  # RETURNING
 
 _META_CREATE = statement("meta_create")

@@ -1,0 +1,126 @@
+"""The contract's other half: what operators and handles do to stored jobs, and what they can read.
+
+The rules on top of `leasemq.backend` hold here too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from leasemq.protocol.insight import (
+    CancelAnswer,
+    Changed,
+    Counts,
+    EventPage,
+    Filter,
+    JobRecord,
+    Page,
+    Schedule,
+    WorkerInfo,
+)
+from leasemq.protocol.model import Enqueued, NewJob, State
+
+
+class Control(Protocol):
+    """What operators and handles do: each move is conditional, in the write, on the state it finds."""
+
+    async def cancel(
+        self, queue: str, ids: Sequence[str], generation: int | None = None
+    ) -> Sequence[CancelAnswer]:
+        """Cancel: scheduled, waiting and blocked end at once; active ones are marked, durably.
+
+        With a `generation`, a job that has another one is answered `not_found` and left alone.
+        """
+
+    async def pause(self, queue: str) -> None:
+        """Stop claims of this queue in every process; running jobs go on, delayed ones become due."""
+
+    async def resume(self, queue: str) -> None:
+        """Undo `pause` and wake the listeners."""
+
+    async def promote(self, queue: str, ids: Sequence[str]) -> Sequence[Changed]:
+        """Make scheduled jobs waiting now."""
+
+    async def reprioritise(self, queue: str, ids: Sequence[str], priority: int) -> Sequence[Changed]:
+        """Change the priority of jobs that have not started; their place within it is their age."""
+
+    async def reschedule(self, queue: str, ids: Sequence[str], delay_ms: int) -> Sequence[Changed]:
+        """Make scheduled or waiting jobs due in `delay_ms`; 0 means now."""
+
+    async def replay(self, queue: str, ids: Sequence[str], request_id: int) -> Sequence[Changed]:
+        """Start a new run of failed, expired or cancelled jobs.
+
+        Id, payload, checkpoint and history stay; counters and ttl start afresh. A parent whose end failed
+        the job is forgotten; with others left open it is blocked again, and they are told of it anew.
+        The unique key is taken again, or answered `conflict` with its holder. Repeated with the same
+        request id it answers `done` and changes nothing.
+        """
+
+    async def remove(self, queue: str, ids: Sequence[str], *, force: bool) -> Sequence[Changed]:
+        """Delete jobs and all that is stored with them; active ones only with `force`."""
+
+    async def drain(self, queue: str, limit: int) -> int:
+        """Delete up to `limit` jobs that have not started (waiting, scheduled, blocked); answers how many."""
+
+    async def purge(self, queue: str, states: frozenset[State], older_than_ms: int, limit: int) -> int:
+        """Delete up to `limit` jobs that ended in `states` at least `older_than_ms` ago; answers how many."""
+
+    async def obliterate(self, queue: str, *, force: bool) -> int | None:
+        """Delete every job of the queue; answers how many. Repeatable, and cut short it is partly done.
+
+        None: refused, jobs are active and `force` was not given. What is accepted meanwhile stays.
+        """
+
+
+class Insight(Protocol):
+    """What can be read. None of it changes anything."""
+
+    async def now_ms(self) -> int:
+        """Answer the backend's clock, for display."""
+
+    async def get(self, queue: str, ids: Sequence[str]) -> Sequence[JobRecord | None]:
+        """Answer the records; None where there is none."""
+
+    async def find(self, queue: str, where: Filter, cursor: str | None, limit: int) -> Page:
+        """Answer jobs that match, newest accepted first, in pages of at most 1,000, and 1 MiB of values."""
+
+    async def counts(self, queue: str) -> Counts:
+        """Answer stored counts; never reads all jobs. An unknown queue has zeros."""
+
+    async def queues(self) -> Sequence[str]:
+        """Answer the names of all queues that ever accepted a job or are paused, sorted by bytes."""
+
+    async def events(self, queue: str, cursor: str | None, limit: int) -> EventPage:
+        """Answer events after `cursor` ("" the earliest kept; None: none, but the newest cursor).
+
+        Raises:
+            CursorExpired: events after it were trimmed; carries the earliest cursor left.
+        """
+
+    async def announce(self, worker: WorkerInfo, ttl_ms: int) -> None:
+        """Show this life of a worker in `workers` until `ttl_ms` from now."""
+
+    async def retire(self, incarnation: str) -> None:
+        """Take a life of a worker out of `workers`."""
+
+    async def workers(self) -> Sequence[WorkerInfo]:
+        """Answer the workers whose announcement is still good, by name, then incarnation."""
+
+
+class Schedules(Protocol):
+    """Schedules as data."""
+
+    async def put_schedule(self, schedule: Schedule) -> None:
+        """Create or replace by name; a replacement keeps the later of the two cursors."""
+
+    async def delete_schedule(self, name: str) -> bool:
+        """Delete; answers whether there was one."""
+
+    async def schedules(self) -> Sequence[Schedule]:
+        """Answer all, by name."""
+
+    async def advance_schedule(
+        self, name: str, seen_cursor_ms: int, new_cursor_ms: int, jobs: Sequence[NewJob]
+    ) -> Sequence[Enqueued] | None:
+        """Store the ticks' jobs and move the cursor in one step. None: paused, gone, or the cursor moved."""
