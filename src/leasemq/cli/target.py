@@ -8,7 +8,6 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Coroutine
-from pathlib import Path
 from types import ModuleType
 from typing import Any, ParamSpec, TypeVar
 
@@ -123,7 +122,7 @@ def _check_exists(app: App) -> None:
     path = sqlite_path(url)
     if path is None:
         return
-    if not Path(path).exists():
+    if not os.path.exists(path):  # Path.exists() raises for a name that is too long
         raise click.ClickException(f"there is no file {shown(path)}; nothing was ever enqueued there")
     if not has_sqlite_store(url):
         raise click.ClickException(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 import sys
 from pathlib import Path
@@ -191,3 +192,18 @@ async def test_a_relative_path_is_not_moved_by_a_later_change_of_folder(
     await backend.close()
 
     assert not list((tmp_path / "elsewhere").iterdir())
+
+
+async def test_what_can_be_no_database_is_refused_with_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "file").touch()
+
+    for name, told in (
+        ("folder", "is a folder, not a file"),
+        ("pipe", "is a pipe, a socket or a device"),
+        ("x" * 300, "File name too long"),
+        ("file/jobs.db", "Not a directory"),
+    ):
+        with pytest.raises(Unsupported, match=told):
+            await SqliteBackend(tmp_path / name).prepare()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import sqlite3
+import stat
 import threading
 from contextlib import closing
 from dataclasses import replace
@@ -56,6 +58,7 @@ def prepared(settings: Settings) -> tuple[Settings, str]:
     Raises: SchemaTooNew, Unsupported, BackendUnavailable.
     """
     settings = replace(settings, path=os.path.abspath(settings.path))  # whatever chdir follows
+    _check_place(settings.path)
     connection = WritingConnection(settings, settings.sync)
     try:
         with connection.at_work:
@@ -64,6 +67,19 @@ def prepared(settings: Settings) -> tuple[Settings, str]:
         raise translated(error, settings.path) from error
     finally:
         connection.give_up()
+
+
+def _check_place(path: str) -> None:
+    """Refuse what can never be a database, which SQLite answers as if the disk had failed."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError as error:
+        if error.errno in (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR):
+            raise Unsupported(f"{path!r} can be no file: {error.strerror}; name another one") from error
+        return  # there is none yet, or SQLite says better what is wrong
+    if not stat.S_ISREG(mode):
+        kind = "a folder" if stat.S_ISDIR(mode) else "a pipe, a socket or a device"
+        raise Unsupported(f"{path!r} is {kind}, not a file: name a file, as in sqlite:///jobs.db")
 
 
 def _prepared(connection: WritingConnection, settings: Settings) -> str:
