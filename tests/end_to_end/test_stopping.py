@@ -123,24 +123,6 @@ def test_a_second_signal_gives_back_what_runs_within_half_a_second(place: Place)
 
 @pytest.mark.slow
 @pytest.mark.promise("P-81")
-def test_ten_rolling_restarts_during_a_job_do_not_fail_it(place: Place) -> None:
-    place.enqueue("gated", "gate", id="J")
-    for restart in range(1, 11):
-        worker = place.worker(f"release-{restart}", lease_s=NOBODY_WAITS_FOR_A_LEASE_S, drain_s=0.1)
-        place.ledger.wait("start", "J", nth=restart)
-        worker.signal(signal.SIGTERM)
-        worker.exit_code()
-    place.worker("last", lease_s=NOBODY_WAITS_FOR_A_LEASE_S)
-    place.ledger.wait("start", "J", nth=11)
-    place.open_gate("gate")
-    record = place.wait_for_state("J", State.COMPLETED)
-
-    assert (record.attempts, record.stalls, record.failures) == (11, 0, 0)
-    assert record.refused_count == 0
-
-
-@pytest.mark.slow
-@pytest.mark.promise("P-81")
 def test_a_terminal_that_goes_is_one_drain_however_often_it_says_so(place: Place) -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whoever runs the tests may have it ignored
     try:
