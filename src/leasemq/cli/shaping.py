@@ -23,6 +23,9 @@ def counts_plain(counts: Counts) -> dict[str, Any]:
         **{state.value: getattr(counts, state.value) for state in STATES},
         "accepted": counts.accepted,
         "removed": counts.removed,
+        "refused": counts.refused,
+        "stalls": counts.stalls,
+        "releases": counts.releases,
         "oldest_waiting_s": None if counts.oldest_waiting_ms is None else counts.oldest_waiting_ms / 1_000,
     }
 

@@ -155,6 +155,9 @@ class Counts:
     expired: int = 0
     accepted: int = 0
     removed: int = 0
+    refused: int = 0  # stale writes that were noted on a job; these three count events, and only grow
+    stalls: int = 0  # attempts that a sweep ended for a silent holder
+    releases: int = 0  # attempts that their worker gave back
     paused: bool = False
     oldest_waiting_ms: int | None = None  # age of the job longest waiting
 

@@ -168,7 +168,7 @@ def settle(shelf: Shelf, settlement: Settlement) -> Settled:
     now = shelf.clock()
     if not job.is_held_by(settlement.fence):
         if settlement.side is Side.HOLDER:
-            job.refuse(now, settlement.fence, settlement.outcome.value)
+            _refuse(shelf, job, settlement.fence, settlement.outcome.value)
         return Settled.LOST
     if settlement.side is Side.SWEEP and job.lease_until_ms is not None and job.lease_until_ms > now:
         return Settled.HELD
@@ -178,8 +178,15 @@ def settle(shelf: Shelf, settlement: Settlement) -> Settled:
     return Settled.APPLIED
 
 
+def _refuse(shelf: Shelf, job: Stored, fence: Fence, write: str) -> None:
+    job.refuse(shelf.clock(), fence, write)
+    shelf.counts["refused"] += 1
+
+
 def _apply(shelf: Shelf, job: Stored, settlement: Settlement) -> None:
     now = shelf.clock()
+    shelf.counts["stalls"] += settlement.outcome is Outcome.STALLED
+    shelf.counts["releases"] += settlement.outcome is Outcome.RELEASED
     past = job.history[-1]
     past.ended_ms, past.outcome, past.error = now, settlement.outcome, settlement.error
     past.settled_by = settlement.id
@@ -205,7 +212,7 @@ def renew(shelf: Shelf, job_id: str, fence: Fence, lease_ms: int) -> Renewal:
     now = shelf.clock()
     if job is None or not job.is_held_by(fence):
         if job is not None:
-            job.refuse(now, fence, "renew")
+            _refuse(shelf, job, fence, "renew")
         return Renewal.LOST
     job.lease_until_ms = now + lease_ms
     job.history[-1].renewed_ms = now
@@ -217,7 +224,7 @@ def note(shelf: Shelf, entry: Note) -> Noted:
     job = shelf.jobs.get(entry.job_id)
     if job is None or not job.is_held_by(entry.fence):
         if job is not None:
-            job.refuse(shelf.clock(), entry.fence, entry.kind.value)
+            _refuse(shelf, job, entry.fence, entry.kind.value)
         return Noted.LOST
     match entry.kind:
         case NoteKind.PROGRESS:

@@ -57,7 +57,7 @@ def _noted(step: Step, book: Book, row: JobRow | None, entry: Note) -> Noted:
     if row is None:
         return Noted.LOST
     if row.state != State.ACTIVE or (row.fence, row.nonce) != (entry.fence.number, entry.fence.nonce):
-        refuse(step, row.key, entry.fence.number, entry.kind.value)
+        refuse(step, book, row.key, entry.fence.number, entry.kind.value)
         return Noted.LOST
     match entry.kind:
         case NoteKind.PROGRESS | NoteKind.CHECKPOINT:

@@ -50,6 +50,6 @@ def _renewed(step: Step, book: Book, held: Sequence[tuple[str, Fence]], lease_un
             answers.append(Renewal.CANCEL_REQUESTED if row.cancel_requested else Renewal.HELD)
             continue
         if row is not None:
-            refuse(step, row.key, fence.number, "renew")
+            refuse(step, book, row.key, fence.number, "renew")
         answers.append(Renewal.LOST)
     return tuple(answers)

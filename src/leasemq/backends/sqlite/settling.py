@@ -62,15 +62,17 @@ def settle(step: Step, queue: str, settlements: Sequence[Settlement]) -> Sequenc
             if row is None or row.generation != settlement.generation:
                 answers.append(Settled.GONE)
                 continue
-            answers.append(_compared(step, row, settlement))
+            answers.append(_compared(step, book, row, settlement))
             if answers[-1] is Settled.APPLIED:
                 _apply(step, book, row, settlement, writes)
         writes.write(step, book)
     return tuple(answers)
 
 
-def refuse(step: Step, job: int, fence: int, write: str) -> None:
-    """Note a stale write on the job: all that it changes."""
+def refuse(step: Step, book: Book, job: int, fence: int, write: str) -> None:
+    """Note a stale write on the job, and count it: all that it changes."""
+    book.refused += 1
+    book.changed = True
     _REFUSE.run(step.connection, job, step.now_ms, fence, write)
     _REFUSE_TRIM.run(step.connection, job, REFUSED_LIMIT)
 
@@ -87,14 +89,14 @@ def _without_repeats(settlements: Sequence[Settlement]) -> Iterator[list[Settlem
         yield list(batch.values())
 
 
-def _compared(step: Step, row: JobRow, settlement: Settlement) -> Settled:
+def _compared(step: Step, book: Book, row: JobRow, settlement: Settlement) -> Settled:
     """Compare in the order of the contract."""
     if _was_ended_by(step, row, settlement.id):
         return Settled.REPLAYED
     fence = settlement.fence
     if row.state != _ACTIVE or row.fence != fence.number or row.nonce != fence.nonce:
         if settlement.side is Side.HOLDER:
-            refuse(step, row.key, fence.number, settlement.outcome.value)
+            refuse(step, book, row.key, fence.number, settlement.outcome.value)
         return Settled.LOST
     if settlement.side is Side.SWEEP and _is_ahead(row.lease_until_ms, step.now_ms):
         return Settled.HELD
@@ -129,8 +131,11 @@ def _apply(step: Step, book: Book, row: JobRow, settlement: Settlement, writes: 
             result_until_ms = now + settlement.result_ms
             if result is not None and result_until_ms < keep_until_ms:
                 prune_ms = result_until_ms
-        if outcome == Outcome.STALLED:
-            kind = _FAILED
+    if outcome == Outcome.STALLED:
+        book.stalls += 1
+        kind = _FAILED if is_end else kind
+    elif outcome == Outcome.RELEASED:
+        book.releases += 1
     if settlement.error is not None:
         writes.values.append((key, "error", settlement.error))
     if settlement.reason is not None:

@@ -62,6 +62,9 @@ class Book:
     follow_up: int
     accepted: int
     removed: int
+    refused: int
+    stalls: int
+    releases: int
     counts: dict[str, int]
     events: list[PackedEvent] = field(default_factory=list)
     outbox: list[FollowUp] = field(default_factory=list)
@@ -156,7 +159,10 @@ class Step:
             follow_up=row[8],
             accepted=row[9],
             removed=row[10],
-            counts=dict(zip(STATES, row[11:], strict=True)),
+            refused=row[11],
+            stalls=row[12],
+            releases=row[13],
+            counts=dict(zip(STATES, row[14:], strict=True)),
         )
         self._books[queue] = book
         return book
@@ -206,14 +212,8 @@ class Step:
         _QUEUE_WRITE.run(
             self.connection,
             *(book.key, book.paused, book.suspect_incarnation, book.suspect_until_ms, book.place),
-            *(
-                book.newest_key,
-                book.event_number,
-                book.event_floor,
-                book.follow_up,
-                book.accepted,
-                book.removed,
-            ),
+            *(book.newest_key, book.event_number, book.event_floor, book.follow_up),
+            *(book.accepted, book.removed, book.refused, book.stalls, book.releases),
             *(book.counts[state] for state in STATES),
         )
 

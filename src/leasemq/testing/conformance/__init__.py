@@ -63,6 +63,7 @@ MODULES = (
     "registry",
     "listening",
     "notes",
+    "counting",
     "reading",
     "naming",
     "corruption",

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from leasemq.backend import Backend
 from leasemq.protocol.insight import Filter, JobRecord
-from leasemq.protocol.model import FENCE_LIMIT, HISTORY_LIMIT, REFUSED_LIMIT, State
+from leasemq.protocol.model import FENCE_LIMIT, HISTORY_LIMIT, REFUSED_LIMIT, Outcome, State
 from leasemq.testing.conformance.relay import carry_out
 
 PAGE = 500
@@ -48,6 +48,10 @@ async def check_queue(backend: Backend, queue: str) -> None:
     assert stored == {state: found[state] for state in State}, f"counts of {queue!r} are not what is stored"
     assert counts.stored == len(records), f"accepted - removed of {queue!r} is not the number of records"
     assert counts.removed >= 0
+    assert counts.refused >= sum(record.refused_count for record in records), "a refused write is not counted"
+    ended = Counter(attempt.outcome for record in records for attempt in record.history)
+    assert counts.stalls >= ended[Outcome.STALLED], f"a stall in {queue!r} is not counted"
+    assert counts.releases >= ended[Outcome.RELEASED], f"a release in {queue!r} is not counted"
     assert len({record.ref.id for record in records}) == len(records), "an id was read twice"
     waits = counts.oldest_waiting_ms is not None
     assert waits == (counts.waiting > 0), "the oldest waiting age is given exactly while something waits"

@@ -1,7 +1,7 @@
 -- Write a queue's books back: all that one step moved, in one update.
 -- In: :key, :paused, :suspect_incarnation, :suspect_until_ms, :place, :newest_key, :event_number,
---   :event_floor, :follow_up, :accepted, :removed, :scheduled, :waiting, :active, :blocked, :completed,
---   :failed, :cancelled, :expired
+--   :event_floor, :follow_up, :accepted, :removed, :refused, :stalls, :releases, :scheduled, :waiting,
+--   :active, :blocked, :completed, :failed, :cancelled, :expired
 -- Out: nothing
 UPDATE leasemq_queue
 SET
@@ -15,6 +15,9 @@ SET
     follow_up = :follow_up,
     accepted = :accepted,
     removed = :removed,
+    refused = :refused,
+    stalls = :stalls,
+    releases = :releases,
     scheduled = :scheduled,
     waiting = :waiting,
     active = :active,
