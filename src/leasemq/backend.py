@@ -64,6 +64,12 @@ class Listener(Protocol):
     def forget(self, refs: Iterable[Ref]) -> None:
         """Hear of these jobs' ends no more."""
 
+    def follow(self, queues: Iterable[str]) -> None:
+        """Hear when events were added to these queues; a queue that nobody follows costs no push."""
+
+    def unfollow(self, queues: Iterable[str]) -> None:
+        """Hear of these queues' events no more."""
+
     async def wait(self, timeout_ms: int) -> Wake:
         """Return what was heard since the last wait, at once if anything was; empty after `timeout_ms`.
 

@@ -345,3 +345,4 @@ class Wake:
     queues: frozenset[str] = frozenset()  # jobs became waiting or scheduled, or the queue was resumed
     cancels: frozenset[Ref] = frozenset()  # cancellation of an active job was requested
     ended: frozenset[Ref] = frozenset()  # of those somebody has an interest in
+    changed: frozenset[str] = frozenset()  # events were added to a queue that is followed

@@ -145,6 +145,8 @@ class FaultyListener:
         self._wire = wire
         self.interest = listener.interest
         self.forget = listener.forget
+        self.follow = listener.follow
+        self.unfollow = listener.unfollow
 
     async def wait(self, timeout_ms: int) -> Wake:
         """See `Listener.wait`. A push that the wire loses is not heard later either."""

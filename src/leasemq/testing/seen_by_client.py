@@ -43,7 +43,7 @@ class InlineListener(FaultyListener):
     async def wait(self, timeout_ms: int) -> Wake:
         """See `Listener.wait`. Raises: Refused if nothing ends."""
         wake = await super().wait(min(timeout_ms, HEARING_MS))
-        if not wake.ended:
+        if not wake.ended and not wake.changed:
             raise Refused(
                 "the job has not ended, and nothing runs it while this test waits: it is delayed, blocked, "
                 "paused or to be retried; let time pass with advance(...), or resume its queue"

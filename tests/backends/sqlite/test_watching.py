@@ -209,6 +209,24 @@ async def test_five_thousand_waiters_share_one_look_at_the_file(
     assert ended == set(refs)
 
 
+@pytest.mark.promise("P-62", "A-32")
+async def test_events_added_elsewhere_are_heard_by_those_who_follow_their_queue(
+    backend: SqliteBackend, other: SqliteBackend
+) -> None:
+    await other.enqueue("mail", [builders.new_job("a")])
+    async with backend.listen([]) as listener:
+        listener.follow(["mail"])
+        await heard(listener, lambda wake: wake.changed)  # the queue was not watched until now
+        await other.enqueue("bulk", [builders.new_job("a")])
+        assert await hears_nothing(listener)
+        await other.claim("mail", 1, 1_000, builders.claimant())
+        wake = await heard(listener, lambda wake: wake.changed)
+        await backend.reschedule("mail", ["a"], 1)  # it runs, so nothing changes
+        assert await hears_nothing(listener)
+
+    assert wake == Wake(changed=frozenset({"mail"}))
+
+
 async def test_the_watch_ends_with_the_last_listener(backend: SqliteBackend) -> None:
     async with backend.listen(["mail"]):
         async with backend.listen(["bulk"]):

@@ -95,7 +95,7 @@ class MemoryBackend:
             finally:
                 for listener in self._listeners:
                     listener.hear(shelf)
-                shelf.woken = False
+                shelf.woken = shelf.has_news = False
                 shelf.cancels.clear()
                 shelf.ended.clear()
 

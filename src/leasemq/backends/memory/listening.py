@@ -18,9 +18,11 @@ class MemoryListener:
         self._heard = asyncio.Event()
         self._queues = frozenset(queues)
         self._interest: set[Ref] = set()
+        self._followed: set[str] = set()
         self._woken: set[str] = set()
         self._cancels: set[Ref] = set()
         self._ended: set[Ref] = set()
+        self._changed: set[str] = set()
 
     def interest(self, refs: Iterable[Ref]) -> None:
         """See `Listener.interest`."""
@@ -29,6 +31,14 @@ class MemoryListener:
     def forget(self, refs: Iterable[Ref]) -> None:
         """See `Listener.forget`."""
         self._interest.difference_update(refs)
+
+    def follow(self, queues: Iterable[str]) -> None:
+        """See `Listener.follow`."""
+        self._followed.update(queues)
+
+    def unfollow(self, queues: Iterable[str]) -> None:
+        """See `Listener.unfollow`."""
+        self._followed.difference_update(queues)
 
     async def wait(self, timeout_ms: int) -> Wake:
         """See `Listener.wait`."""
@@ -39,30 +49,38 @@ class MemoryListener:
             return Wake()
         self._heard.clear()
         wake = Wake(
-            queues=frozenset(self._woken), cancels=frozenset(self._cancels), ended=frozenset(self._ended)
+            queues=frozenset(self._woken),
+            cancels=frozenset(self._cancels),
+            ended=frozenset(self._ended),
+            changed=frozenset(self._changed),
         )
-        self._woken.clear()
-        self._cancels.clear()
-        self._ended.clear()
+        for heard in (self._woken, self._cancels, self._ended, self._changed):
+            heard.clear()
         return wake
 
     def hear(self, shelf: Shelf) -> None:
         """Take in what just changed on a shelf, from whatever thread changed it."""
         ended = shelf.ended & self._interest
         is_mine = shelf.queue in self._queues
-        if not ended and not (is_mine and (shelf.woken or shelf.cancels)):
+        is_changed = shelf.has_news and shelf.queue in self._followed
+        if not ended and not is_changed and not (is_mine and (shelf.woken or shelf.cancels)):
             return
-        woken = shelf.woken and is_mine
+        woken = shelf.queue if shelf.woken and is_mine else None
+        changed = shelf.queue if is_changed else None
         cancels = frozenset(shelf.cancels) if is_mine else frozenset()
         if _is_running(self._loop):
-            self._note(shelf.queue if woken else None, cancels, ended)
+            self._note(woken, cancels, ended, changed)
         else:
             with suppress(RuntimeError):  # its loop was closed meanwhile: nobody waits there any more
-                self._loop.call_soon_threadsafe(self._note, shelf.queue if woken else None, cancels, ended)
+                self._loop.call_soon_threadsafe(self._note, woken, cancels, ended, changed)
 
-    def _note(self, queue: str | None, cancels: Iterable[Ref], ended: Iterable[Ref]) -> None:
-        if queue is not None:
-            self._woken.add(queue)
+    def _note(
+        self, woken: str | None, cancels: Iterable[Ref], ended: Iterable[Ref], changed: str | None
+    ) -> None:
+        if woken is not None:
+            self._woken.add(woken)
+        if changed is not None:
+            self._changed.add(changed)
         self._cancels.update(cancels)
         self._ended.update(ended)
         self._heard.set()

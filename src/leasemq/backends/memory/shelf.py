@@ -61,6 +61,7 @@ class Shelf:
         self.events: deque[Event] = deque()
         self.event_limit = event_limit
         self.event_number = 0
+        self.has_news = False  # events were added in this turn
         self.order = 0
         self.follow_ups = 0
         self.woken = False
@@ -141,6 +142,7 @@ class Shelf:
     def tell(self, job: Stored, kind: EventKind) -> None:
         """Write one event; the newest are kept."""
         self.event_number += 1
+        self.has_news = True
         self.events.append(
             Event(
                 cursor=str(self.event_number),

@@ -33,9 +33,11 @@ class SqliteListener:
         self._queues = frozenset(queues)
         self._guard = threading.Lock()  # the interest is read by the threads that hear
         self._interest: dict[str, set[Ref]] = {}
+        self._followed: frozenset[str] = frozenset()
         self._woken: set[str] = set()
         self._cancels: set[Ref] = set()
         self._ended: set[Ref] = set()
+        self._changed: set[str] = set()
 
     def interest(self, refs: Iterable[Ref]) -> None:
         """See `Listener.interest`."""
@@ -50,6 +52,16 @@ class SqliteListener:
                 self._interest.get(ref.queue, set()).discard(ref)
             self._interest = {queue: wanted for queue, wanted in self._interest.items() if wanted}
 
+    def follow(self, queues: Iterable[str]) -> None:
+        """See `Listener.follow`."""
+        with self._guard:
+            self._followed = self._followed.union(queues)
+
+    def unfollow(self, queues: Iterable[str]) -> None:
+        """See `Listener.unfollow`."""
+        with self._guard:
+            self._followed = self._followed.difference(queues)
+
     async def wait(self, timeout_ms: int) -> Wake:
         """See `Listener.wait`."""
         try:
@@ -59,17 +71,19 @@ class SqliteListener:
             return Wake()
         self._heard.clear()
         wake = Wake(
-            queues=frozenset(self._woken), cancels=frozenset(self._cancels), ended=frozenset(self._ended)
+            queues=frozenset(self._woken),
+            cancels=frozenset(self._cancels),
+            ended=frozenset(self._ended),
+            changed=frozenset(self._changed),
         )
-        self._woken.clear()
-        self._cancels.clear()
-        self._ended.clear()
+        for heard in (self._woken, self._cancels, self._ended, self._changed):
+            heard.clear()
         return wake
 
     def watched(self) -> frozenset[str]:
         """Answer the queues in which something may happen that it wants to hear of."""
         with self._guard:
-            return self._queues.union(self._interest)
+            return self._queues.union(self._interest, self._followed)
 
     def interest_in(self, queue: str) -> frozenset[Ref]:
         """Answer the jobs of one queue whose end it wants to hear of."""
@@ -82,13 +96,14 @@ class SqliteListener:
         woken = heard.queue if is_mine and heard.woken else None
         cancels = heard.cancels if is_mine else frozenset()
         ended = self._wanted(heard)
-        if woken is None and not cancels and not ended:
+        changed = heard.queue if heard.changed and heard.queue in self._followed else None
+        if woken is None and changed is None and not cancels and not ended:
             return
         if _is_running(self._loop):
-            self._note(woken, cancels, ended)
+            self._note(woken, cancels, ended, changed)
             return
         try:
-            self._loop.call_soon_threadsafe(self._note, woken, cancels, ended)
+            self._loop.call_soon_threadsafe(self._note, woken, cancels, ended, changed)
         except RuntimeError:
             return  # its loop is closed: nobody waits in it
 
@@ -100,9 +115,13 @@ class SqliteListener:
         with self._guard:
             return frozenset(ended & self._interest.get(heard.queue, set()))
 
-    def _note(self, woken: str | None, cancels: frozenset[Ref], ended: frozenset[Ref]) -> None:
+    def _note(
+        self, woken: str | None, cancels: frozenset[Ref], ended: frozenset[Ref], changed: str | None
+    ) -> None:
         if woken is not None:
             self._woken.add(woken)
+        if changed is not None:
+            self._changed.add(changed)
         self._cancels |= cancels
         self._ended |= ended
         self._heard.set()

@@ -114,7 +114,8 @@ class Heard:
     woken: bool
     cancels: frozenset[Ref]
     ended: Sequence[Life]  # told to those who have an interest in them
-    event_number: int  # of this step's last event; 0: it had none
+    event_number: int  # of this step's last event; 0: it had none, or they are another process's
+    changed: bool  # events were added; told to those who follow the queue
 
 
 class Step:
@@ -206,6 +207,7 @@ class Step:
             cancels=frozenset(book.cancels),
             ended=book.ended,
             event_number=book.event_number if book.event_number > before else 0,
+            changed=book.event_number > before,
         )
 
     def _write_row(self, book: Book) -> None:

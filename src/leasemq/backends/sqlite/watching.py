@@ -116,7 +116,8 @@ class Watch:
         if seen is None or told is None:
             marked = _WATCH_CANCELS.rows(step.connection, key)
             cancels = {Ref(queue=queue, id=id_, generation=life) for id_, life in marked}
-            return _told(queue, is_ready > 0, cancels, _ended(step, queue, self._interest(queue)))
+            ended = _ended(step, queue, self._interest(queue))
+            return _told(queue, is_ready > 0, cancels, ended, changed=True)
         return replace(told, woken=told.woken or resumes != seen.resumes)
 
     def _told_by_events(
@@ -143,18 +144,19 @@ class Watch:
     def _read(self, queue: str, rows: list[tuple[int, bytes]]) -> Heard:
         """Answer what the events of others say."""
         has_interest = bool(self._interest(queue))
-        woken, cancels, ended = False, set[Ref](), list[Life]()
+        woken, cancels, ended, changed = False, set[Ref](), list[Life](), False
         for first, entries in rows:
             events = unpacked(queue, entries)
             if self._audience.has_heard(queue, first + len(events) - 1):
                 continue
+            changed = True
             for id_, life, kind, state, _ in events:
                 woken = woken or state in (State.WAITING, State.SCHEDULED)
                 if kind == EventKind.CANCEL_REQUESTED:
                     cancels.add(Ref(queue=queue, id=id_, generation=life))
                 elif has_interest and state in TERMINAL:
                     ended.append((id_, life))
-        return _told(queue, woken, cancels, ended)
+        return _told(queue, woken, cancels, ended, changed=changed)
 
 
 def seen_now(step: Step, queues: Sequence[str]) -> dict[str, Seen]:
@@ -168,8 +170,17 @@ def _has_gap(rows: Sequence[Row], after: int) -> bool:
     return not rows or rows[0][0] > after + 1 or len(rows) == _ROWS_PER_LOOK
 
 
-def _told(queue: str, woken: bool, cancels: AbstractSet[Ref], ended: Sequence[Life]) -> Heard:
-    return Heard(queue=queue, woken=woken, cancels=frozenset(cancels), ended=ended, event_number=0)
+def _told(
+    queue: str, woken: bool, cancels: AbstractSet[Ref], ended: Sequence[Life], *, changed: bool
+) -> Heard:
+    return Heard(
+        queue=queue,
+        woken=woken,
+        cancels=frozenset(cancels),
+        ended=ended,
+        event_number=0,
+        changed=changed,
+    )
 
 
 def _ended(step: Step, queue: str, refs: AbstractSet[Ref]) -> list[Life]:

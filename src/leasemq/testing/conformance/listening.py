@@ -26,6 +26,7 @@ class Ear:
         self.queues: set[str] = set()
         self.cancels: set[Ref] = set()
         self.ended: set[Ref] = set()
+        self.changed: set[str] = set()
 
     async def hears(self, wanted: Callable[[Ear], bool]) -> bool:
         """Listen until it is heard; whether it was before a whole wait passed in silence."""
@@ -34,6 +35,7 @@ class Ear:
             self.queues |= wake.queues
             self.cancels |= wake.cancels
             self.ended |= wake.ended
+            self.changed |= wake.changed
             if wanted(self) or wake == Wake():
                 break
         return wanted(self)
@@ -247,3 +249,94 @@ async def test_a_wake_is_a_hint_and_the_claim_decides(queue: QueueUnderTest, sec
         late = await second.claim(queue.name, 1, LEASE_MS, builders.claimant("B"))
 
     assert (len(first.leases), len(late.leases)) == (1, 0)
+
+
+async def _start(queue: QueueUnderTest) -> None:
+    await queue.lease()
+
+
+async def _complete(queue: QueueUnderTest) -> None:
+    await queue.settle(builders.complete(await queue.lease()))
+
+
+async def _cancel(queue: QueueUnderTest) -> None:
+    await queue.cancel()
+
+
+async def _ask_to_cancel(queue: QueueUnderTest) -> None:
+    await queue.lease()
+    await queue.cancel()
+
+
+async def _remove(queue: QueueUnderTest) -> None:
+    await queue.backend.remove(queue.name, ["j"], force=False)
+
+
+MAKING_EVENTS = TO_BE_DONE | {
+    "started": _start,
+    "completed": _complete,
+    "cancelled": _cancel,
+    "asked to cancel": _ask_to_cancel,
+    "removed": _remove,
+}
+
+
+@pytest.mark.promise("P-62", "A-32")
+@pytest.mark.parametrize("happens", MAKING_EVENTS.values(), ids=MAKING_EVENTS.keys())
+async def test_whoever_follows_a_queue_hears_that_it_has_events(
+    queue: QueueUnderTest, happens: Callable[[QueueUnderTest], Awaitable[None]]
+) -> None:
+    await queue.needs("push")
+    await queue.enqueue("j")
+    async with queue.backend.listen([]) as listener:
+        listener.follow([queue.name])
+        await _drained(listener)
+        await happens(queue)
+
+        assert await Ear(listener).hears(lambda ear: queue.name in ear.changed)
+
+
+@pytest.mark.promise("P-62")
+async def test_an_event_between_following_and_the_wait_is_not_missed(
+    queue: QueueUnderTest, second: Backend
+) -> None:
+    await queue.needs("push")
+    async with queue.backend.listen([]) as listener:
+        listener.follow([queue.name, "other"])
+        await second.enqueue(queue.name, [builders.new_job()])
+
+        assert await Ear(listener).hears(lambda ear: queue.name in ear.changed)
+
+
+@pytest.mark.promise("P-61", "P-62")
+async def test_a_queue_that_nobody_follows_any_more_is_not_told_of(queue: QueueUnderTest) -> None:
+    await queue.needs("push")
+    async with queue.backend.listen([queue.name]) as listener:
+        listener.follow([queue.name, "other"])
+        listener.unfollow([queue.name])
+        await queue.enqueue("j")
+        await queue.backend.enqueue("other", [builders.new_job()])
+
+        ear = Ear(listener)
+        assert await ear.hears(lambda ear: "other" in ear.changed)
+        assert queue.name not in ear.changed
+        assert await ear.hears(lambda ear: queue.name in ear.queues)
+
+
+@pytest.mark.promise("P-62", "P-83")
+async def test_what_makes_no_event_is_not_told_of(queue: QueueUnderTest) -> None:
+    await queue.needs("push")
+    await queue.enqueue("j")
+    lease = await queue.lease()
+    async with queue.backend.listen([]) as listener:
+        listener.follow([queue.name, "other"])
+        await _drained(listener)
+        await queue.renew(lease)
+        await queue.claim()
+        await queue.backend.pause(queue.name)
+        await queue.backend.resume(queue.name)
+        await queue.backend.enqueue("other", [builders.new_job()])
+
+        ear = Ear(listener)
+        assert await ear.hears(lambda ear: "other" in ear.changed)
+        assert ear.changed == {"other"}
