@@ -1,4 +1,7 @@
-"""Type checkers accept a correct program as it stands, and report each deliberate mistake."""
+"""Type checkers accept correct programs as they stand, and report each deliberate mistake.
+
+Each checker runs once over all of them: the program here, the mistakes, and every example.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,9 @@ import re
 import shutil
 import subprocess
 import sys
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -17,17 +23,31 @@ import leasemq
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 SOURCES = Path(leasemq.__file__).parents[1]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 MISUSES = (HERE / "misuses.txt").read_text(encoding="utf-8")
 MARKED = {number for number, line in enumerate(MISUSES.splitlines(), 1) if "# wrong:" in line}
+SUPPRESSION = re.compile(r"#\s*(type|pyright):|\bcast\(|\bno_type_check\b")
 
 
-def mypy(file: Path) -> set[int]:
-    """The lines that mypy reports errors on."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reported:
+    """One error of a checker."""
+
+    line: int
+    says: str
+
+
+Found = dict[str, list[Reported]]  # by the name of the file
+Checker = Callable[[Path], Found]
+
+
+def mypy(folder: Path) -> Found:
+    """What mypy reports on each file of a folder."""
     # The sources may be on the path by an installation, which mypy refuses to be told again.
     told = {} if SOURCES.name == "site-packages" else {"MYPYPATH": str(SOURCES)}
     done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--show-traceback", file],
-        cwd=file.parent,
+        [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--show-traceback", "."],
+        cwd=folder,
         capture_output=True,
         text=True,
         check=False,
@@ -35,50 +55,62 @@ def mypy(file: Path) -> set[int]:
         env={**os.environ, **told},
     )
     assert done.returncode in (0, 1), done.stdout + done.stderr
-    ours = re.findall(rf"^{re.escape(file.name)}:(\d+): error", done.stdout, re.MULTILINE)
-    assert len(ours) == done.stdout.count(": error: "), done.stdout
-    return {int(line) for line in ours}
+    found: Found = defaultdict(list)
+    for name, line, says in re.findall(r"^(\w+\.py):(\d+): error: (.*)$", done.stdout, re.MULTILINE):
+        found[name].append(Reported(line=int(line), says=says))
+    assert sum(map(len, found.values())) == done.stdout.count(": error: "), done.stdout
+    return found
 
 
-def pyright(file: Path) -> set[int]:
-    """The lines that pyright reports errors on."""
-    command = shutil.which("pyright", path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}")
-    if command is None:
-        pytest.skip("pyright is not installed")
-    settings = {"include": [file.name], "extraPaths": [str(SOURCES)], "typeCheckingMode": "strict"}
-    (file.parent / "pyrightconfig.json").write_text(json.dumps(settings))
+def pyright(folder: Path) -> Found:
+    """What pyright reports on each file of a folder."""
+    settings = {"include": ["."], "extraPaths": [str(SOURCES)], "typeCheckingMode": "strict"}
+    (folder / "pyrightconfig.json").write_text(json.dumps(settings))
     done = subprocess.run(
-        [command, "--outputjson", "--pythonpath", sys.executable, "-p", file.parent],
-        cwd=file.parent,
+        [sys.executable, "-m", "pyright", "--outputjson", "--pythonpath", sys.executable, "-p", folder],
+        cwd=folder,
         capture_output=True,
         text=True,
         check=False,
         timeout=300,
     )
-    found = json.loads(done.stdout)["generalDiagnostics"]
-    errors = [one for one in found if one["severity"] == "error"]
-    assert all(Path(one["file"]).name == file.name for one in errors), errors
-    # Strictness about a program's own untidiness (unused variables) is not what is asked here.
-    return {one["range"]["start"]["line"] + 1 for one in errors if "Unused" not in one.get("rule", "")}
+    assert done.returncode in (0, 1), done.stdout + done.stderr
+    found: Found = defaultdict(list)
+    for one in json.loads(done.stdout)["generalDiagnostics"]:
+        if one["severity"] == "error":
+            line = one["range"]["start"]["line"] + 1
+            found[Path(one["file"]).name].append(Reported(line=line, says=one["message"]))
+    return found
 
 
-def copied(name: str, to: Path) -> Path:
-    file = to / "program.py"
-    file.write_text((HERE / name).read_text(encoding="utf-8"), encoding="utf-8")
-    return file
+@pytest.fixture(scope="module", params=[mypy, pyright], ids=["mypy", "pyright"])
+def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Found:
+    """What one of the checkers reports, strictly, on all programs."""
+    folder = tmp_path_factory.mktemp("programs")
+    for file in (HERE / "correct.py", *EXAMPLES):
+        shutil.copy(file, folder)
+    (folder / "misuses.py").write_text(MISUSES, encoding="utf-8")
+    checker: Checker = request.param
+    return checker(folder)
 
 
-@pytest.mark.parametrize("checker", [mypy, pyright], ids=lambda checker: checker.__name__)
 @pytest.mark.promise("P-100", "E-1")
-def test_a_correct_program_needs_no_exception(checker: object, tmp_path: Path) -> None:
-    assert callable(checker)
-    assert "ignore" not in (HERE / "correct.py").read_text(encoding="utf-8")
-    assert checker(copied("correct.py", tmp_path)) == set()
+def test_a_correct_program_needs_no_exception(found: Found) -> None:
+    correct = [HERE / "correct.py", *EXAMPLES]
+    assert len({file.name for file in correct}) == len(correct) > 1
+    assert {file.name: found[file.name] for file in correct if found[file.name]} == {}
 
 
-@pytest.mark.parametrize("checker", [mypy, pyright], ids=lambda checker: checker.__name__)
 @pytest.mark.promise("P-100", "E-1")
-def test_each_deliberate_mistake_is_reported_and_nothing_else(checker: object, tmp_path: Path) -> None:
-    assert callable(checker)
+def test_each_deliberate_mistake_is_reported_and_nothing_else(found: Found) -> None:
     assert len(MARKED) >= 5
-    assert checker(copied("misuses.txt", tmp_path)) == MARKED
+    lines = {one.line for one in found["misuses.py"]}
+    told = "\n".join(f"line {one.line}: {one.says}" for one in found["misuses.py"])
+    assert lines == MARKED, told
+
+
+@pytest.mark.promise("P-100", "E-1")
+def test_no_program_silences_a_checker() -> None:
+    for file in (HERE / "correct.py", *EXAMPLES):
+        assert SUPPRESSION.search(file.read_text(encoding="utf-8")) is None, file.name
+    assert SUPPRESSION.search(MISUSES) is None
