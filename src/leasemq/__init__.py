@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         WaitTimeout,
     )
     from leasemq.job import Job
-    from leasemq.policy import Unique
+    from leasemq.naming import Unique
     from leasemq.protocol.model import Parent, State
     from leasemq.protocol.retry import Retry
     from leasemq.protocol.shape import Secret
@@ -88,7 +88,7 @@ if not TYPE_CHECKING:  # else a type checker would believe in any name
             case "Task":
                 home = import_module("leasemq.task")
             case "Unique":
-                home = import_module("leasemq.policy")
+                home = import_module("leasemq.naming")
             case _:
                 home = import_module("leasemq.errors")
         value: object = getattr(home, name)

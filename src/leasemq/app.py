@@ -23,6 +23,7 @@ from leasemq.oversight import Oversight
 from leasemq.policy import TaskOptions, checked_policy
 from leasemq.protocol.insight import Capabilities
 from leasemq.protocol.names import shown
+from leasemq.protocol.parameters import own_parameters
 from leasemq.protocol.retry import Retry
 from leasemq.settings import (
     Origin,
@@ -132,9 +133,11 @@ class App(Oversight):
     def _register(self, function: Callable[..., Any], options: TaskOptions) -> Task[Any, Any]:
         is_async = runs_in_loop(function)
         default_name = f"{function.__module__}.{function.__qualname__}"
-        policy = checked_policy(options, default_name, is_async=is_async)
+        has_context = takes_context(function)
+        parameters = own_parameters(function, default_name, skip_first=has_context)
+        policy = checked_policy(options, default_name, parameters, is_async=is_async)
         kind = AsyncTask if is_async else PlainTask
-        task: Task[Any, Any] = kind(function, policy, self._around, takes_context=takes_context(function))
+        task: Task[Any, Any] = kind(function, policy, self._around, takes_context=has_context)
         for name in (policy.name, *policy.aliases):
             if name in self._known_as:
                 raise InvalidSetting(

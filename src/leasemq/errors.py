@@ -10,6 +10,7 @@ LeaseMQError
 │   ├── InvalidDelay            a negative, non-finite or absurd duration (also ValueError)
 │   ├── PayloadRejected         an argument that is not plain data of the declared type (also TypeError)
 │   ├── PayloadTooLarge         encoded arguments, checkpoint or progress over the limit
+│   ├── KeyFailed               an `id=` or `unique=` function that raised, or made no text
 │   ├── UnnamedTask             a task of `__main__` without `name=`
 │   ├── IdConflict              a known id with another payload, where strictness was asked for; the rest
 │   │                           of an `enqueue_many` is stored, and `jobs` has its handles
@@ -95,6 +96,10 @@ class PayloadRejected(Refused, TypeError):
 
 class PayloadTooLarge(Refused):
     """An encoded value is over its limit; the message gives size, limit and place."""
+
+
+class KeyFailed(Refused):
+    """The function that makes the id or the unique key of a call raised, or made no text."""
 
 
 class UnnamedTask(Refused):

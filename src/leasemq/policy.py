@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypedDict
 
 from leasemq.errors import InvalidSetting
+from leasemq.naming import Make, Naming, Unique, checked_naming
 from leasemq.option_checks import (
     Named,
     check_executor,
@@ -18,7 +20,6 @@ from leasemq.option_checks import (
     flag,
     from_zero_ms,
     listed,
-    one_of,
     positive_ms,
     terminal_states,
     whole,
@@ -30,51 +31,15 @@ from leasemq.protocol.model import (
     Parent,
     Ref,
     State,
-    UniqueMode,
-    UniqueUntil,
 )
 from leasemq.protocol.model import Unique as StoredUnique
-from leasemq.protocol.names import check_job_id, check_key, check_queue, check_task_name
+from leasemq.protocol.names import check_queue, check_task_name
 from leasemq.protocol.overrides import Overrides, encode_overrides
 from leasemq.protocol.retry import Retry
-from leasemq.protocol.times import due_at_ms, positive_seconds_to_ms, seconds_to_ms
+from leasemq.protocol.times import due_at_ms, seconds_to_ms
 from leasemq.settings import DEFAULT_QUEUE, Seconds, kept
 
 MAX_STALLS_LIMIT = 1_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unique:
-    """A key that at most one job of the queue holds, and what an enqueue does that finds it held.
-
-    Args:
-        mode: `skip` answers the holder; `replace` gives a holder that has not started the new arguments;
-            `debounce` does so too, and makes it due a window from now; `throttle` lets one a window in.
-        until: whether the holder's `start` or its `end` frees the key; with `throttle` only the window does.
-        window: seconds or timedelta after which the key is free at the latest; debounce and throttle need it.
-
-    Raises: InvalidSetting, InvalidName.
-    """
-
-    key: str
-    mode: UniqueMode | Literal["skip", "replace", "debounce", "throttle"] = UniqueMode.SKIP
-    until: UniqueUntil | Literal["start", "end"] = UniqueUntil.END
-    window: Seconds | None = None
-
-    def __post_init__(self) -> None:
-        self.stored()  # what is wrong is refused where it is written, not at some later enqueue
-
-    def stored(self) -> StoredUnique:
-        """Answer it as the backends know it."""
-        mode = one_of(UniqueMode, "mode", self.mode)
-        if self.window is None and mode in (UniqueMode.DEBOUNCE, UniqueMode.THROTTLE):
-            raise InvalidSetting(f"mode={mode.value!r} needs a window, such as window=60 (seconds)")
-        return StoredUnique(
-            key=check_key(self.key),
-            mode=mode,
-            until=one_of(UniqueUntil, "until", self.until),
-            window_ms=None if self.window is None else positive_seconds_to_ms(self.window, "window"),
-        )
 
 
 class TaskOptions(TypedDict, total=False):
@@ -94,6 +59,8 @@ class TaskOptions(TypedDict, total=False):
     keep_record: Seconds
     keep_dead: Seconds
     aliases: Sequence[str]  # former names, under which jobs may still wait
+    id: Make | None  # makes the id from the arguments that it names; None: a fresh one for each job
+    unique: str | Make | Unique | None
 
 
 class CallOptions(TypedDict, total=False):
@@ -101,11 +68,11 @@ class CallOptions(TypedDict, total=False):
 
     delay: Seconds
     due_at: datetime  # with a time zone; in the past means now
-    id: str
+    id: str | Make | None  # None: a fresh one, whatever the task says
     priority: int
     ttl: Seconds
     queue: str
-    unique: str | Unique
+    unique: str | Make | Unique | None  # None: none, whatever the task says
     reuse: Iterable[State | str]  # terminal states whose record a new generation may replace
     strict: bool  # a known id with other arguments raises IdConflict
     retry: Retry  # without rules by exception class, which cannot be stored
@@ -136,6 +103,7 @@ class Policy:
     aliases: tuple[str, ...]
     executor: Literal["auto", "thread", "process"]
     memory_limit_bytes: int | None
+    naming: Naming
 
     def keep(self, default: Keep) -> Keep:
         """Answer how long this task's records stay."""
@@ -144,10 +112,10 @@ class Policy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """How one enqueue stores its jobs: everything but their ids and arguments."""
+    """How one enqueue stores its jobs: everything but their ids, keys and arguments."""
 
     queue: str
-    id: str | None
+    naming: Naming
     strict: bool
     delay_ms: int
     due_at_ms: int | None
@@ -155,7 +123,6 @@ class Plan:
     ttl_ms: int | None
     max_stalls: int
     keep: Keep
-    unique: StoredUnique | None
     reuse: frozenset[State]
     parents: tuple[Parent, ...]
     overrides: bytes
@@ -166,6 +133,7 @@ class Plan:
         task: str,
         payload: bytes,
         *,
+        unique: StoredUnique | None = None,
         headers: bytes = b"",
         creator: Ref | None = None,
         request: int = 0,
@@ -187,7 +155,7 @@ class Plan:
             ttl_ms=self.ttl_ms,
             max_stalls=self.max_stalls,
             keep=self.keep,
-            unique=self.unique,
+            unique=unique,
             reuse=self.reuse,
             parents=self.parents,
             overrides=self.overrides,
@@ -197,8 +165,13 @@ class Plan:
         )
 
 
-def checked_policy(options: TaskOptions, default_name: str, *, is_async: bool) -> Policy:
-    """Answer the task's policy. Raises: InvalidSetting, InvalidName, InvalidDelay, Unsupported, TypeError."""
+def checked_policy(
+    options: TaskOptions, default_name: str, parameters: inspect.Signature, *, is_async: bool
+) -> Policy:
+    """Answer the task's policy; `parameters` are the function's, without its context.
+
+    Raises: InvalidSetting, InvalidName, InvalidDelay, Unsupported, TypeError.
+    """
     check_words(options, TaskOptions, "task")
     executor = options.get("executor", "auto")
     check_executor(executor, is_async=is_async)
@@ -222,11 +195,14 @@ def checked_policy(options: TaskOptions, default_name: str, *, is_async: bool) -
         aliases=tuple(check_task_name(alias) for alias in aliases),
         executor=executor,
         memory_limit_bytes=checked_memory_limit(options.get("memory_limit"), executor),
+        naming=checked_naming(options, Naming(), parameters),
     )
 
 
-def checked_plan(policy: Policy, default_keep: Keep, options: CallOptions) -> Plan:
-    """Answer how the jobs are stored.
+def checked_plan(
+    policy: Policy, default_keep: Keep, options: CallOptions, parameters: inspect.Signature
+) -> Plan:
+    """Answer how the jobs are stored; `parameters` are the function's, without its context.
 
     Raises: InvalidSetting, InvalidName, InvalidDelay, NaiveDatetime, TypeError.
     """
@@ -242,11 +218,12 @@ def checked_plan(policy: Policy, default_keep: Keep, options: CallOptions) -> Pl
     ttl_ms = positive_ms(options, "ttl")
     retry = check_retry(options.get("retry"))
     overrides = Overrides(retry=retry, timeout_ms=positive_ms(options, "timeout"))
+    naming = checked_naming(options, policy.naming, parameters)
     return Plan(
         queue=check_queue(options.get("queue", policy.queue)),
-        id=check_job_id(options["id"]) if "id" in options else None,
+        naming=naming,
         strict=flag("strict", options.get("strict", False)),
-        delay_ms=seconds_to_ms(options.get("delay", 0)),
+        delay_ms=seconds_to_ms(options.get("delay", naming.first_delay)),
         due_at_ms=max(0, due_at_ms(options["due_at"])) if "due_at" in options else None,
         priority=whole("priority", options.get("priority", policy.priority), PRIORITIES),
         ttl_ms=policy.ttl_ms if ttl_ms is None else ttl_ms,
@@ -254,7 +231,6 @@ def checked_plan(policy: Policy, default_keep: Keep, options: CallOptions) -> Pl
             "max_stalls", options.get("max_stalls", policy.max_stalls), range(MAX_STALLS_LIMIT + 1)
         ),
         keep=keep,
-        unique=_unique(options.get("unique")),
         reuse=terminal_states("reuse", options.get("reuse", ())),
         parents=tuple(checked_parent(one) for one in listed("after", options.get("after", ()))),
         overrides=encode_overrides(overrides),
@@ -266,15 +242,3 @@ def _keep(default: Keep, result_ms: int | None, record_ms: int | None, dead_ms: 
     if result_ms is None:
         result_ms, record_ms = default.result_ms, default.record_ms if record_ms is None else record_ms
     return kept(result_ms, record_ms, default.dead_ms if dead_ms is None else dead_ms)
-
-
-def _unique(given: str | Unique | None) -> StoredUnique | None:
-    match given:
-        case None:
-            return None
-        case Unique():
-            return given.stored()
-        case str():
-            return Unique(key=given).stored()
-        case _:
-            raise InvalidSetting(f"unique={given!r} is neither a text nor a leasemq.Unique")

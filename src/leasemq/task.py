@@ -26,6 +26,7 @@ from leasemq.policy import CallOptions, Plan, Policy, checked_plan
 from leasemq.protocol.insight import JobRecord
 from leasemq.protocol.model import Acceptance, Enqueued, NewJob
 from leasemq.protocol.names import check_job_id, check_queue, shown
+from leasemq.protocol.parameters import own_parameters
 from leasemq.protocol.retry import Retry
 from leasemq.protocol.signature import Signature
 from leasemq.settings import Settings
@@ -103,14 +104,16 @@ class Task(Generic[P, R]):
         return self._enqueuing(options)
 
     def _enqueuing(self, options: CallOptions) -> Enqueuing[P, R]:
-        plan = checked_plan(self.policy, self._around.settings().keep, options)
+        own = own_parameters(self.function, self.name, skip_first=self.takes_context)
+        plan = checked_plan(self.policy, self._around.settings().keep, options, own)
         return Enqueuing(task=self, plan=plan, _given=options, _around=self._around)
 
     async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """Store one job. Concurrent calls go to the backend together.
 
-        Raises: PayloadRejected, PayloadTooLarge, UnnamedTask (nothing was written); BackendUnavailable
-        (it was not stored); IndeterminateWrite (it may be: repeat with the id that the error carries).
+        Raises: PayloadRejected, PayloadTooLarge, KeyFailed, UnnamedTask (nothing was written);
+        BackendUnavailable (it was not stored); IndeterminateWrite (it may be: repeat with the id that
+        the error carries).
         """
         return await self._plainly.enqueue(*args, **kwargs)
 
@@ -236,7 +239,7 @@ class Enqueuing(Generic[P, R]):
         """See `Task.enqueue`. With `strict=True` also raises: IdConflict."""
         call = self.call(*args, **kwargs)
         connection = await self._around.connections.here()
-        offer = Offer(job=call.job, own_id=self.plan.id is None)
+        offer = Offer(job=call.job, own_id=self.plan.naming.is_fresh)
         enqueued = await connection.intake.one(call.queue, offer)
         await self._follow_up(connection, call.queue, [call])
         if _is_conflict(call, enqueued):
@@ -276,10 +279,12 @@ class Enqueuing(Generic[P, R]):
         task = self.task
         task.check_named()
         payload = task.signature.encode_arguments(args, kwargs, self._around.settings().payload_limit)
+        id_, unique = self.plan.naming.names(task.name, task.signature, payload)
         job = self.plan.job(
-            self.plan.id or new_job_id(),
+            id_ or new_job_id(),
             task.name,
             payload,
+            unique=unique,
             headers=self._around.additions.carried.collect(),
             creator=running_job.get(),
             request=new_request_number() if self.plan.reuse else 0,
@@ -299,9 +304,9 @@ class Enqueuing(Generic[P, R]):
                     f"enqueue_many takes tuples of arguments or task.call(...), not {type(item).__name__}; "
                     "for one argument say (value,)"
                 )
-        if self.plan.id is not None and len(calls) > 1:
+        if isinstance(id_ := self.plan.naming.id, str) and len(calls) > 1:
             raise InvalidSetting(
-                f"id={self.plan.id!r} names one job, not {len(calls)}; "
+                f"id={id_!r} names one job, not {len(calls)}; "
                 "give each its own: task.options(id=...).call(...)"
             )
         return calls

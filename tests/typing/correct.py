@@ -38,6 +38,14 @@ def resize(path: str, width: int) -> tuple[int, int]:
     return width, width
 
 
+@app.task(unique=lambda to: f"mail-{to}", id=lambda to, number: f"{to}-{number}")
+async def remind(to: str, number: int) -> None: ...
+
+
+@app.task(unique=Unique(key=lambda path: f"{path}", mode="replace", until="start"))
+def index(path: str) -> None: ...
+
+
 @app.task
 async def report(ctx: Ctx, month: str) -> int:
     await ctx.progress(3, 10)
@@ -71,6 +79,9 @@ async def produce() -> None:
             retry=Retry(1),
         )
         assert_type(await chosen.enqueue("a", "b"), Job[bool])
+        assert_type(await remind.options(unique=None, id=None).enqueue("ada", 3), Job[None])
+        await index.options(unique=Unique()).enqueue("a")
+        await greet.options(id=lambda name: f"{name}", unique=lambda name: f"{name}").enqueue("x")
         await greet.options(due_at=datetime.now(UTC)).enqueue("x")
         assert_type(await greet.enqueue_many([("a",), ("b", 2)]), list[Job[str]])
         assert_type(greet.call("a", times=3), Call[str])
