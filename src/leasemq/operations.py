@@ -19,7 +19,9 @@ from leasemq.protocol.insight import (
     Schedule,
     WorkerInfo,
 )
-from leasemq.protocol.model import Enqueued, NewJob, State
+from leasemq.protocol.model import NOT_STARTED, Enqueued, NewJob, State
+
+ANY_STATE = frozenset(State)
 
 
 class Control(Protocol):
@@ -57,11 +59,19 @@ class Control(Protocol):
         request id it answers `done` and changes nothing.
         """
 
-    async def remove(self, queue: str, ids: Sequence[str], *, force: bool) -> Sequence[Changed]:
-        """Delete jobs and all that is stored with them; active ones only with `force`."""
+    async def remove(
+        self, queue: str, ids: Sequence[str], *, force: bool, states: frozenset[State] = ANY_STATE
+    ) -> Sequence[Changed]:
+        """Delete jobs and all that is stored with them; active ones only with `force`.
 
-    async def drain(self, queue: str, limit: int) -> int:
-        """Delete up to `limit` jobs that have not started (waiting, scheduled, blocked); answers how many."""
+        One that is found in another state than `states` is answered `illegal` and left alone.
+        """
+
+    async def drain(self, queue: str, limit: int, states: frozenset[State] = NOT_STARTED) -> int:
+        """Delete up to `limit` jobs that have not started and are in `states`; answers how many.
+
+        Blocked ones go first, then scheduled ones by due time, then waiting ones in the order of claims.
+        """
 
     async def purge(self, queue: str, states: frozenset[State], older_than_ms: int, limit: int) -> int:
         """Delete up to `limit` jobs that ended in `states` at least `older_than_ms` ago; answers how many."""
@@ -83,7 +93,7 @@ class Insight(Protocol):
         """Answer the records; None where there is none."""
 
     async def find(self, queue: str, where: Filter, cursor: str | None, limit: int) -> Page:
-        """Answer jobs that match, newest accepted first, in pages of at most 1,000, and 1 MiB of values."""
+        """Answer jobs that match, by acceptance, in pages of at most 1,000, and 1 MiB of values."""
 
     async def counts(self, queue: str) -> Counts:
         """Answer stored counts; never reads all jobs. An unknown queue has zeros."""

@@ -129,12 +129,15 @@ class Filter:
     states: frozenset[State] = frozenset()  # empty: any
     task: str | None = None
     id_prefix: str | None = None
-    older_than_ms: int | None = None  # age by the backend's clock
+    older_than_ms: int | None = None  # age by the backend's clock, at least
+    newer_than_ms: int | None = None  # and at most
+    reason: str | None = None  # why it failed
+    oldest_first: bool = False  # by acceptance; a cursor goes on in the order it was given in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """Jobs in order of acceptance, newest first; `cursor` continues, None ends."""
+    """Jobs in order of acceptance, newest first unless asked otherwise; `cursor` continues, None ends."""
 
     jobs: tuple[JobRecord, ...]
     cursor: str | None

@@ -37,6 +37,7 @@ class State(StrEnum):
 
 TERMINAL = frozenset({State.COMPLETED, State.FAILED, State.CANCELLED, State.EXPIRED})
 DEAD = frozenset({State.FAILED, State.EXPIRED})
+NOT_STARTED = frozenset({State.SCHEDULED, State.WAITING, State.BLOCKED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from typing import Any
 
 from leasemq.backend import Backend
 from leasemq.errors import LeaseMQError
+from leasemq.operations import ANY_STATE
 from leasemq.protocol.decide import (
     Happened,
     Hopeless,
@@ -28,6 +29,7 @@ from leasemq.protocol.decide import (
 )
 from leasemq.protocol.insight import Filter, Schedule, WorkerInfo
 from leasemq.protocol.model import (
+    NOT_STARTED,
     Claimant,
     Fence,
     FollowUp,
@@ -270,11 +272,13 @@ class Player:
     async def replay(self, queue: str, ids: Sequence[str], request: int) -> object:
         return await self.backend.replay(queue, ids, request)
 
-    async def remove(self, queue: str, ids: Sequence[str], force: bool) -> object:
-        return await self.backend.remove(queue, ids, force=force)
+    async def remove(
+        self, queue: str, ids: Sequence[str], force: bool, states: frozenset[State] = ANY_STATE
+    ) -> object:
+        return await self.backend.remove(queue, ids, force=force, states=states)
 
-    async def drain(self, queue: str, limit: int) -> object:
-        return await self.backend.drain(queue, limit)
+    async def drain(self, queue: str, limit: int, states: frozenset[State] = NOT_STARTED) -> object:
+        return await self.backend.drain(queue, limit, states)
 
     async def purge(self, queue: str, states: frozenset[State], age_ms: int, limit: int) -> object:
         return await self.backend.purge(queue, states, age_ms, limit)

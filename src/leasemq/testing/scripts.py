@@ -6,10 +6,12 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import TypeVar
 
+from leasemq.operations import ANY_STATE
 from leasemq.protocol.insight import Filter
 from leasemq.protocol.model import (
     DAY_MS,
     DEAD,
+    NOT_STARTED,
     TERMINAL,
     Keep,
     NewJob,
@@ -149,6 +151,8 @@ def _where(dice: _Dice) -> Filter:
         task=dice.one((None, None, "t")),
         id_prefix=dice.one((None, None, "a")),
         older_than_ms=dice.one((None, 100)),
+        newer_than_ms=dice.one((None, None, 200)),
+        oldest_first=dice.chance(0.3),
     )
 
 
@@ -157,6 +161,8 @@ _worker = _of(*WORKERS)
 _schedule = _of(*SCHEDULES)
 _tick = _of(1, 2, 3)
 _short_ms = _of(0, 50, 150)
+_any_states = _of(ANY_STATE, ANY_STATE, TERMINAL)
+_not_started = _of(NOT_STARTED, NOT_STARTED, frozenset({State.WAITING}))
 
 CALLS: dict[str, dict[str, Draw]] = {
     "enqueue": {"queue": _queue, "jobs": _jobs},
@@ -202,8 +208,8 @@ CALLS: dict[str, dict[str, Draw]] = {
     "reprioritise": {"queue": _queue, "ids": _ids, "priority": _of(-5, 0, 5)},
     "reschedule": {"queue": _queue, "ids": _ids, "delay_ms": _short_ms},
     "replay": {"queue": _queue, "ids": _ids, "request": _of(1, 2, 3, 4)},
-    "remove": {"queue": _queue, "ids": _ids, "force": _rarely},
-    "drain": {"queue": _queue, "limit": _of(0, 1, 2)},
+    "remove": {"queue": _queue, "ids": _ids, "force": _rarely, "states": _any_states},
+    "drain": {"queue": _queue, "limit": _of(0, 1, 2), "states": _not_started},
     "purge": {"queue": _queue, "states": _of(TERMINAL, DEAD), "age_ms": _of(0, 100), "limit": _limit},
     "obliterate": {"queue": _queue, "force": _rarely},
     "find": {"queue": _queue, "where": _where, "limit": _of(1, 2, 100), "goes_on": _flag},

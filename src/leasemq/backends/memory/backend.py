@@ -15,6 +15,7 @@ from leasemq.backends.memory.shelf import Shelf
 from leasemq.backends.memory.stored import Stored
 from leasemq.clock import Clock, wall_ms
 from leasemq.errors import Unsupported
+from leasemq.operations import ANY_STATE
 from leasemq.protocol.checks import check_lease, check_new_jobs, check_notes, check_priority, check_schedule
 from leasemq.protocol.insight import (
     EVENT_AGE_MS,
@@ -33,6 +34,7 @@ from leasemq.protocol.insight import (
     WorkerInfo,
 )
 from leasemq.protocol.model import (
+    NOT_STARTED,
     Advanced,
     Attached,
     Claimant,
@@ -234,9 +236,11 @@ class MemoryBackend:
         """See `Control.replay`."""
         return self._change(queue, ids, lambda shelf, job: control.replay(shelf, job, request_id))
 
-    async def remove(self, queue: str, ids: Sequence[str], *, force: bool) -> Sequence[Changed]:
+    async def remove(
+        self, queue: str, ids: Sequence[str], *, force: bool, states: frozenset[State] = ANY_STATE
+    ) -> Sequence[Changed]:
         """See `Control.remove`."""
-        return self._change(queue, ids, lambda shelf, job: control.remove(shelf, job, force=force))
+        return self._change(queue, ids, lambda shelf, job: control.remove(shelf, job, states, force=force))
 
     def _change(
         self, queue: str, ids: Sequence[str], change: Callable[[Shelf, Stored], Changed]
@@ -247,10 +251,10 @@ class MemoryBackend:
                 Changed(change=Change.NOT_FOUND) if job is None else change(shelf, job) for job in found
             )
 
-    async def drain(self, queue: str, limit: int) -> int:
+    async def drain(self, queue: str, limit: int, states: frozenset[State] = NOT_STARTED) -> int:
         """See `Control.drain`."""
         with self.turn(queue) as shelf:
-            return control.drain(shelf, limit)
+            return control.drain(shelf, states, limit)
 
     async def purge(self, queue: str, states: frozenset[State], older_than_ms: int, limit: int) -> int:
         """See `Control.purge`."""

@@ -8,9 +8,8 @@ from itertools import islice
 
 from leasemq.backends.memory.shelf import Lane, Shelf
 from leasemq.backends.memory.stored import Stored
-from leasemq.backends.memory.work import NOT_STARTED
 from leasemq.protocol.insight import CancelAnswer, Change, Changed, EventKind
-from leasemq.protocol.model import State, UniqueMode
+from leasemq.protocol.model import NOT_STARTED, State, UniqueMode
 
 REPLAYABLE = (State.FAILED, State.EXPIRED, State.CANCELLED)
 
@@ -86,19 +85,29 @@ def replay(shelf: Shelf, job: Stored, request_id: int) -> Changed:
     return Changed(change=Change.DONE, state=found)
 
 
-def remove(shelf: Shelf, job: Stored, *, force: bool) -> Changed:
+def remove(shelf: Shelf, job: Stored, states: frozenset[State], *, force: bool) -> Changed:
     """See `Control.remove`."""
-    if job.state is State.ACTIVE and not force:
+    if job.state not in states or (job.state is State.ACTIVE and not force):
         return _illegal(job)
     answer = _done(job)
     shelf.drop(job)
     return answer
 
 
-def drain(shelf: Shelf, limit: int) -> int:
-    """See `Control.drain`; the oldest accepted first."""
-    waiting = (job for job in shelf.jobs.values() if job.state in NOT_STARTED)
-    return _drop_all(shelf, islice(sorted(waiting, key=lambda job: job.accepted), limit))
+def drain(shelf: Shelf, states: frozenset[State], limit: int) -> int:
+    """See `Control.drain`."""
+    waiting = (job for job in shelf.jobs.values() if job.state in states & NOT_STARTED)
+    return _drop_all(shelf, islice(sorted(waiting, key=_drained_in_order), limit))
+
+
+def _drained_in_order(job: Stored) -> tuple[object, ...]:
+    match job.state:
+        case State.BLOCKED:
+            return (0, job.accepted)
+        case State.SCHEDULED:
+            return (1, job.due_ms, job.order)
+        case _:
+            return (2, job.suspect, -job.priority, job.order)
 
 
 def purge(shelf: Shelf, states: frozenset[State], older_than_ms: int, limit: int) -> int:

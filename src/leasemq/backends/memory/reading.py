@@ -33,10 +33,12 @@ def counts(shelf: Shelf) -> Counts:
 def find(shelf: Shelf, where: Filter, cursor: str | None, limit: int) -> Page:
     """See `Insight.find`."""
     now = shelf.clock()
-    before = None if cursor is None else check_cursor(cursor)
-    newest_first = sorted(shelf.jobs.values(), key=lambda job: -job.accepted)
+    past = None if cursor is None else check_cursor(cursor)
+    way = 1 if where.oldest_first else -1
     matching = [
-        job for job in newest_first if (before is None or job.accepted < before) and _matches(job, where, now)
+        job
+        for job in sorted(shelf.jobs.values(), key=lambda job: way * job.accepted)
+        if (past is None or way * job.accepted > way * past) and _matches(job, where, now)
     ]
     page = tuple(fitting(job.record(now) for job in matching[: min(limit, MAX_PAGE)]))
     more = len(matching) > len(page) and page
@@ -50,8 +52,11 @@ def _matches(job: Stored, where: Filter, now: int) -> bool:
         return False
     if where.id_prefix is not None and not job.ref.id.startswith(where.id_prefix):
         return False
-    since = job.created_ms if job.ended_ms is None else job.ended_ms
-    return where.older_than_ms is None or since <= now - where.older_than_ms
+    if where.reason is not None and job.reason != where.reason:
+        return False
+    age_ms = now - (job.created_ms if job.ended_ms is None else job.ended_ms)
+    is_young_enough = where.newer_than_ms is None or age_ms <= where.newer_than_ms
+    return is_young_enough and (where.older_than_ms is None or age_ms >= where.older_than_ms)
 
 
 def events(shelf: Shelf, cursor: str | None, limit: int) -> EventPage:

@@ -8,6 +8,7 @@ from leasemq.backends.memory.shelf import Hold, Shelf
 from leasemq.backends.memory.stored import Past, Stored
 from leasemq.protocol.insight import EventKind
 from leasemq.protocol.model import (
+    NOT_STARTED,
     Acceptance,
     Advanced,
     Attached,
@@ -34,8 +35,6 @@ from leasemq.protocol.model import (
     UniqueMode,
     UniqueUntil,
 )
-
-NOT_STARTED = (State.SCHEDULED, State.WAITING, State.BLOCKED)
 
 
 def enqueue(shelf: Shelf, job: NewJob) -> Enqueued:

@@ -11,6 +11,7 @@ from leasemq.backends.sqlite.step import Book, Step
 from leasemq.protocol.checks import check_new_jobs
 from leasemq.protocol.insight import EventKind
 from leasemq.protocol.model import (
+    NOT_STARTED,
     Acceptance,
     Enqueued,
     FollowUp,
@@ -38,8 +39,6 @@ _MERGE_ALIAS = statement("merge_alias")
 _MERGE_FORGET = statement("merge_forget")
 _SET_DUE = statement("set_due")
 _SET_DUE_BLOCKED = statement("set_due_blocked")
-
-NOT_STARTED = frozenset({State.SCHEDULED, State.WAITING, State.BLOCKED})
 
 
 def enqueue(step: Step, queue: str, jobs: Sequence[NewJob]) -> Sequence[Enqueued]:

@@ -38,6 +38,7 @@ from leasemq.backends.sqlite.settings import (
 from leasemq.backends.sqlite.step import Step
 from leasemq.clock import Clock, wall_ms
 from leasemq.errors import Unsupported
+from leasemq.operations import ANY_STATE
 from leasemq.protocol.insight import (
     EVENT_LIMIT,
     CancelAnswer,
@@ -53,6 +54,7 @@ from leasemq.protocol.insight import (
     WorkerInfo,
 )
 from leasemq.protocol.model import (
+    NOT_STARTED,
     Advanced,
     Attached,
     Claimant,
@@ -248,13 +250,15 @@ class SqliteBackend:
         """See `Control.replay`."""
         return await self._write(lambda step: control.replay(step, queue, ids, request_id))
 
-    async def remove(self, queue: str, ids: Sequence[str], *, force: bool) -> Sequence[Changed]:
+    async def remove(
+        self, queue: str, ids: Sequence[str], *, force: bool, states: frozenset[State] = ANY_STATE
+    ) -> Sequence[Changed]:
         """See `Control.remove`."""
-        return await self._write(lambda step: control.remove(step, queue, ids, force=force))
+        return await self._write(lambda step: control.remove(step, queue, ids, states, force=force))
 
-    async def drain(self, queue: str, limit: int) -> int:
+    async def drain(self, queue: str, limit: int, states: frozenset[State] = NOT_STARTED) -> int:
         """See `Control.drain`."""
-        return await self._write(lambda step: control.drain(step, queue, limit))
+        return await self._write(lambda step: control.drain(step, queue, states, limit))
 
     async def purge(self, queue: str, states: frozenset[State], older_than_ms: int, limit: int) -> int:
         """See `Control.purge`."""

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from leasemq.backends.sqlite.accepting import NOT_STARTED, attach_to_parents, held_key, take_key
+from leasemq.backends.sqlite.accepting import attach_to_parents, held_key, take_key
 from leasemq.backends.sqlite.ending import drop, end
 from leasemq.backends.sqlite.rows import JobRow, corrupt, jobs_by_id, json_array, stored_state
-from leasemq.backends.sqlite.statements import Statement, statement
+from leasemq.backends.sqlite.statements import statement
 from leasemq.backends.sqlite.step import Book, Step
 from leasemq.protocol.checks import check_priority
 from leasemq.protocol.insight import CancelAnswer, Change, Changed, EventKind
 from leasemq.protocol.model import (
     HISTORY_LIMIT,
+    NOT_STARTED,
     TERMINAL,
     OnParentFailure,
     Parent,
@@ -33,7 +34,11 @@ _REPLAY_VALUES = statement("replay_values")
 _RECORD_PARENTS = statement("record_parents")
 _ATTEMPT_KEEP = statement("attempt_keep")
 _ATTEMPT_TRIM = statement("attempt_trim")
-_DRAIN = statement("drain")
+_DRAINS = (
+    (State.BLOCKED, statement("drain_blocked")),
+    (State.SCHEDULED, statement("drain_scheduled")),
+    (State.WAITING, statement("drain_waiting")),
+)  # each state in the order of its own index, so that no step walks past what has ended
 _PURGE = statement("purge")
 
 _REPLAYABLE = frozenset({State.FAILED, State.EXPIRED, State.CANCELLED})
@@ -191,21 +196,33 @@ def _retaken(step: Step, book: Book, row: JobRow, asked: _ReplayRow) -> Changed 
     return None
 
 
-def remove(step: Step, queue: str, ids: Sequence[str], *, force: bool) -> Sequence[Changed]:
+def remove(
+    step: Step, queue: str, ids: Sequence[str], states: frozenset[State], *, force: bool
+) -> Sequence[Changed]:
     """See `Control.remove`. A record that cannot be read goes too."""
-    return _changed(step, queue, ids, lambda step, book, row: _removed(step, book, row, force=force))
+    return _changed(step, queue, ids, lambda step, book, row: _removed(step, book, row, states, force=force))
 
 
-def _removed(step: Step, book: Book, row: JobRow, *, force: bool) -> Changed:
-    if row.state == State.ACTIVE and not force:
+def _removed(step: Step, book: Book, row: JobRow, states: frozenset[State], *, force: bool) -> Changed:
+    is_elsewhere = row.state in book.counts and row.state not in states
+    if is_elsewhere or (row.state == State.ACTIVE and not force):
         return _illegal(book, row)
     drop(step, book, [row])
     return Changed(change=Change.DONE, state=State(row.state) if row.state in book.counts else None)
 
 
-def drain(step: Step, queue: str, limit: int) -> int:
+def drain(step: Step, queue: str, states: frozenset[State], limit: int) -> int:
     """See `Control.drain`."""
-    return _drop_found(step, queue, _DRAIN, limit)
+    book = step.book(queue)
+    if book is None:
+        return 0
+    rows: list[JobRow] = []
+    for state, selection in _DRAINS:
+        left = max(limit - len(rows), 0)
+        if state in states and left:
+            rows += [JobRow._make(row) for row in selection.rows(step.connection, book.key, left)]
+    drop(step, book, rows)
+    return len(rows)
 
 
 def purge(step: Step, queue: str, states: frozenset[State], older_than_ms: int, limit: int) -> int:
@@ -221,15 +238,6 @@ def purge(step: Step, queue: str, states: frozenset[State], older_than_ms: int, 
     ]
     found.sort(key=lambda row: row[:2])  # ended, then key: order of acceptance
     rows = [JobRow._make(row[1:]) for row in found[: max(limit, 0)]]
-    drop(step, book, rows)
-    return len(rows)
-
-
-def _drop_found(step: Step, queue: str, selection: Statement, limit: int) -> int:
-    book = step.book(queue)
-    if book is None:
-        return 0
-    rows = [JobRow._make(row) for row in selection.rows(step.connection, book.key, max(limit, 0))]
     drop(step, book, rows)
     return len(rows)
 

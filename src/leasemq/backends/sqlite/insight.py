@@ -17,6 +17,7 @@ from leasemq.protocol.model import Ref, State
 
 _GET = statement("get")
 _FIND = statement("find")
+_FIND_OLDEST = statement("find_oldest")
 _FIND_FEW = statement("find_few")
 _QUEUE_LIST = statement("queue_list")
 _LONGEST_WAITING = statement("longest_waiting")
@@ -24,6 +25,7 @@ _EVENTS = statement("events")
 
 _PAGE_LIMIT = 1_000
 _PART = 50
+_LAST_KEY = 2**63 - 1
 _FEW = 10_000  # jobs that are better sorted than searched for among all
 _LANES = (State.WAITING, State.SCHEDULED, State.BLOCKED, State.ACTIVE)  # as find_few.sql asks for them
 _unpack_events = msgspec.msgpack.Decoder(list[PackedEvent]).decode
@@ -47,24 +49,30 @@ def get(step: Step, queue: str, ids: Sequence[str]) -> Sequence[JobRecord | None
 
 def find(step: Step, queue: str, where: Filter, cursor: str | None, limit: int) -> Page:
     """See `Insight.find`. Records that cannot be read are left out: `get` says what is wrong with them."""
-    before = None if cursor is None else check_cursor(cursor)
+    past = None if cursor is None else check_cursor(cursor)
     book = step.book(queue)
     if book is None:
         return Page(jobs=(), cursor=None)
+    if past is None:
+        past = 0 if where.oldest_first else _LAST_KEY
     limit = max(0, min(limit, _PAGE_LIMIT))
     asked = (
         book.key,
-        before,
+        past,
         json_array(sorted(where.states)) if where.states else None,
         where.task,
         where.id_prefix,
+        where.reason,
+        None if where.newer_than_ms is None else step.now_ms - where.newer_than_ms,
         None if where.older_than_ms is None else step.now_ms - where.older_than_ms,
         limit + 1,
     )
     if where.states and sum(book.counts[state] for state in where.states) < _FEW:
-        rows = _FIND_FEW.rows(step.connection, *asked, *(state in where.states for state in _LANES))
+        way = 1 if where.oldest_first else -1
+        lanes = (state in where.states for state in _LANES)
+        rows = _FIND_FEW.rows(step.connection, *asked, way, *lanes)
     else:
-        rows = _FIND.rows(step.connection, *asked)
+        rows = (_FIND_OLDEST if where.oldest_first else _FIND).rows(step.connection, *asked)
     keys = [row[0] for row in rows[:limit]]
     found = list(fitting(_in_parts(step, queue, keys)))
     jobs = tuple(record for record in found if isinstance(record, JobRecord))
@@ -75,7 +83,9 @@ def find(step: Step, queue: str, where: Filter, cursor: str | None, limit: int) 
 def _in_parts(step: Step, queue: str, keys: Sequence[int]) -> Iterator[JobRecord | CorruptRecord]:
     """Read records in small parts, so that no more are in memory than fit on a page, and a few."""
     for start in range(0, len(keys), _PART):
-        yield from records(step, queue, keys[start : start + _PART]).values()
+        part = keys[start : start + _PART]
+        found = records(step, queue, part)
+        yield from (found[key] for key in part)
 
 
 def counts(step: Step, queue: str) -> Counts:
