@@ -20,6 +20,7 @@ from leasemq.protocol.insight import (
     WorkerInfo,
 )
 from leasemq.protocol.model import NOT_STARTED, Enqueued, NewJob, State
+from leasemq.protocol.standing import Standing
 
 ANY_STATE = frozenset(State)
 
@@ -97,6 +98,12 @@ class Insight(Protocol):
 
     async def counts(self, queue: str) -> Counts:
         """Answer stored counts; never reads all jobs. An unknown queue has zeros."""
+
+    async def standing(self, queue: str, id_: str) -> Standing | None:
+        """Answer how the newest life of an id stands, or the job that it was merged into; in one snapshot.
+
+        A claimable job is taken by a claim of more than `ahead`. None: there is no record.
+        """
 
     async def queues(self) -> Sequence[str]:
         """Answer the names of all queues that ever accepted a job or are paused, sorted by bytes."""

@@ -343,6 +343,7 @@ class Player:
                 record.ref for record in (await backend.find(queue, Filter(), None, 1_000)).jobs
             ]
             everything[f"counts of {queue}"] = await backend.counts(queue)
+            everything[f"standing in {queue}"] = [await backend.standing(queue, id_) for id_ in IDS]
             everything[f"outbox of {queue}"] = await backend.outbox(queue, 1_000)
             everything[f"expired of {queue}"] = await backend.expired(queue, 1_000)
             for worker in WORKERS:

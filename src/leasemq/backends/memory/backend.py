@@ -12,6 +12,7 @@ from uuid import uuid4
 from leasemq.backends.memory import control, reading, work
 from leasemq.backends.memory.listening import MemoryListener
 from leasemq.backends.memory.shelf import Shelf
+from leasemq.backends.memory.standing import standing
 from leasemq.backends.memory.stored import Stored
 from leasemq.clock import Clock, wall_ms
 from leasemq.errors import Unsupported
@@ -53,6 +54,7 @@ from leasemq.protocol.model import (
     Settlement,
     State,
 )
+from leasemq.protocol.standing import Standing
 
 
 class MemoryBackend:
@@ -285,6 +287,11 @@ class MemoryBackend:
         """See `Insight.counts`."""
         with self.turn(queue) as shelf:
             return reading.counts(shelf)
+
+    async def standing(self, queue: str, id_: str) -> Standing | None:
+        """See `Insight.standing`."""
+        with self.turn(queue) as shelf:
+            return standing(shelf, id_)
 
     async def queues(self) -> Sequence[str]:
         """See `Insight.queues`."""

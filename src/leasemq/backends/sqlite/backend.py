@@ -35,6 +35,7 @@ from leasemq.backends.sqlite.settings import (
     check_settings,
     located,
 )
+from leasemq.backends.sqlite.standing import standing
 from leasemq.backends.sqlite.step import Step
 from leasemq.clock import Clock, wall_ms
 from leasemq.errors import Unsupported
@@ -72,6 +73,7 @@ from leasemq.protocol.model import (
     State,
 )
 from leasemq.protocol.names import check_namespace
+from leasemq.protocol.standing import Standing
 
 _DURABILITY = {"full": Durability.D2, "normal": Durability.D1, "off": Durability.D0}
 
@@ -289,6 +291,10 @@ class SqliteBackend:
     async def counts(self, queue: str) -> Counts:
         """See `Insight.counts`."""
         return await self._read(lambda step: insight.counts(step, queue))
+
+    async def standing(self, queue: str, id_: str) -> Standing | None:
+        """See `Insight.standing`."""
+        return await self._read(lambda step: standing(step, queue, id_))
 
     async def queues(self) -> Sequence[str]:
         """See `Insight.queues`."""

@@ -64,6 +64,7 @@ MODULES = (
     "listening",
     "notes",
     "counting",
+    "standing",
     "reading",
     "naming",
     "corruption",
