@@ -38,7 +38,9 @@ def print_table(headings: Iterable[str], rows: Iterable[Sequence[object]]) -> No
         return
     cells = [[_TIME.sub(r"\1 \2", cell) for cell in line] for line in cells]
     numeric = [all(isinstance(row[i], int | float) for row in listed) for i in range(len(headings))]
-    widths = _fitted(headings, [max(map(_width, column)) for column in zip(headings, *cells, strict=True)])
+    widths = _fitted(
+        headings, [max(map(text_width, column)) for column in zip(headings, *cells, strict=True)]
+    )
     click.echo(_styled(_line(headings, widths, numeric)))
     for line in cells:
         click.echo(_line(line, widths, numeric))
@@ -79,10 +81,14 @@ def _cell(value: object) -> str:
             return str(value)
 
 
-def _width(text: str) -> int:
-    wide = sum(1 for character in text if unicodedata.east_asian_width(character) in "WF")
-    marks = sum(1 for character in text if unicodedata.combining(character))
-    return len(text) + wide - marks
+def text_width(text: str) -> int:
+    """Answer how many columns a terminal needs for a printable text."""
+    return len(text) if text.isascii() else sum(map(_columns, text))
+
+
+def _columns(character: str) -> int:
+    wide = unicodedata.east_asian_width(character) in "WF"
+    return 1 + wide - bool(unicodedata.combining(character))
 
 
 def _fitted(headings: Sequence[str], widths: list[int]) -> list[int]:
@@ -99,10 +105,23 @@ def _line(cells: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) 
     return _GAP.join(parts).rstrip()
 
 
+def cut_to(text: str, width: int, ellipsis: str = "…") -> str:
+    """Answer the text, cut so that it needs at most `width` columns."""
+    if text_width(text) <= width:
+        return text
+    ellipsis = ellipsis[: max(0, width)]
+    room, kept = width - len(ellipsis), 0
+    for character in text:
+        room -= _columns(character)
+        if room < 0:
+            break
+        kept += 1
+    return f"{text[:kept]}{ellipsis}"
+
+
 def _padded(text: str, width: int, is_number: bool) -> str:
-    while _width(text) > width:
-        text = f"{text[: max(0, len(text) - 2)]}…"
-    space = " " * (width - _width(text))
+    text = cut_to(text, width)
+    space = " " * (width - text_width(text))
     return f"{space}{text}" if is_number else f"{text}{space}"
 
 
