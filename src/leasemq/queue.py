@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from leasemq.backend import Backend
 from leasemq.client.connection import Connections
 from leasemq.client.ids import new_request_number
 from leasemq.client.repeating import until_answered
-from leasemq.errors import IllegalMove, InvalidSetting, JobNotFound, UniqueConflict
-from leasemq.protocol.insight import (
-    CancelAnswer,
-    Change,
-    Changed,
-    Counts,
-    Filter,
-    JobRecord,
-    Page,
-)
-from leasemq.protocol.model import DEAD, PRIORITIES, TERMINAL, State
-from leasemq.protocol.names import check_job_id, check_task_name, shown
+from leasemq.errors import IllegalMove, JobNotFound
+from leasemq.filtering import check_ids_given, check_limit_of_jobs, check_states_among, made_filter
+from leasemq.protocol.checks import check_priority
+from leasemq.protocol.insight import CancelAnswer, Counts, JobRecord, Page
+from leasemq.protocol.model import DEAD, NOT_STARTED, TERMINAL, State
+from leasemq.protocol.names import check_job_id, shown
 from leasemq.protocol.times import seconds_to_ms
+from leasemq.selection import STEP_LIMIT, Selection, check_done, delay_until
 from leasemq.settings import Seconds
-
-PAGE_LIMIT = 1_000
-STEP_LIMIT = 1_000  # how many jobs one step of a bulk removal takes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +45,41 @@ class Queue:
         (record,) = await (await self._backend()).get(self.name, [check_job_id(id_)])
         return record
 
+    def these(self, ids: Iterable[str]) -> Selection:
+        """Choose jobs by id, for what is done to many; nothing is read. Raises: InvalidJobId."""
+        chosen = tuple(check_job_id(id_) for id_ in check_ids_given(ids))
+        return Selection(queue=self.name, ids=chosen, _connections=self._connections)
+
+    def where(
+        self,
+        *,
+        states: Iterable[State | str] = (),
+        task: str | None = None,
+        id_prefix: str | None = None,
+        older_than: Seconds | None = None,
+        newer_than: Seconds | None = None,
+        reason: str | None = None,
+        limit: int | None = None,
+    ) -> Selection:
+        """Choose jobs by a filter, for what is done to many; nothing is read.
+
+        Args:
+            states: any, if none is given.
+            older_than: since their end, or since they were accepted if they have not ended.
+            newer_than: the same, at most.
+            reason: why they failed, as `record.reason` has it.
+            limit: that many at most, the oldest accepted.
+
+        Raises: InvalidSetting, InvalidName, InvalidDelay.
+        """
+        chosen = made_filter(states, task, id_prefix, older_than, newer_than, reason)
+        return Selection(
+            queue=self.name,
+            chosen=chosen,
+            limit=check_limit_of_jobs(limit),
+            _connections=self._connections,
+        )
+
     async def find(
         self,
         *,
@@ -59,27 +87,21 @@ class Queue:
         task: str | None = None,
         id_prefix: str | None = None,
         older_than: Seconds | None = None,
+        oldest_first: bool = False,
         cursor: str | None = None,
         limit: int = 100,
     ) -> Page:
         """Answer jobs that match, newest accepted first; `page.cursor` goes on, None ends.
 
         Args:
-            states: any, if none is given.
-            older_than: since their end, or since they were accepted if they have not ended.
+            states, older_than: see `where`.
+            oldest_first: turn the order round; a cursor goes on in the order that gave it.
             limit: 1 to 1,000.
 
         Raises: InvalidSetting, InvalidName, InvalidDelay.
         """
-        if type(limit) is not int or not 1 <= limit <= PAGE_LIMIT:
-            raise InvalidSetting(f"limit={limit!r} is not a whole number from 1 to {PAGE_LIMIT}")
-        where = Filter(
-            states=_states(states),
-            task=None if task is None else check_task_name(task),
-            id_prefix=id_prefix or None,
-            older_than_ms=None if older_than is None else seconds_to_ms(older_than, "older_than"),
-        )
-        return await (await self._backend()).find(self.name, where, cursor, limit)
+        chosen = self.where(states=states, task=task, id_prefix=id_prefix, older_than=older_than)
+        return await chosen.page(oldest_first=oldest_first, cursor=cursor, limit=limit)
 
     async def dead(self, *, task: str | None = None, cursor: str | None = None, limit: int = 100) -> Page:
         """Answer the dead letters, newest first: jobs that failed or expired."""
@@ -103,28 +125,36 @@ class Queue:
         return answer
 
     async def promote(self, id_: str) -> None:
-        """Make a delayed job due now. Raises: JobNotFound, IllegalMove."""
-        self._check(id_, "promoted", await (await self._backend()).promote(self.name, [check_job_id(id_)]))
+        """Make a scheduled job due now. Raises: JobNotFound, IllegalMove."""
+        changed = await (await self._backend()).promote(self.name, [check_job_id(id_)])
+        check_done(self.name, id_, "promoted", changed)
 
     async def reprioritise(self, id_: str, priority: int) -> None:
-        """Change the priority of a job that has not started.
+        """Change the priority of a job that has not started; among its equals its age decides.
 
         Raises: JobNotFound, IllegalMove, InvalidSetting.
         """
-        if type(priority) is not int or priority not in PRIORITIES:
-            raise InvalidSetting(f"priority={priority!r} is not a whole number from -100 to 100")
+        check_priority(priority)
         backend = await self._backend()
         changed = await backend.reprioritise(self.name, [check_job_id(id_)], priority)
-        self._check(id_, "reprioritised", changed)
+        check_done(self.name, id_, "reprioritised", changed)
 
-    async def reschedule(self, id_: str, delay: Seconds) -> None:
-        """Make a job that has not started due after `delay`; 0 means now.
+    async def reschedule(
+        self, id_: str, delay: Seconds | None = None, *, due_at: datetime | None = None
+    ) -> None:
+        """Move the due time of a scheduled or waiting job.
 
-        Raises: JobNotFound, IllegalMove, InvalidDelay.
+        Args:
+            delay: from now on; 0 means now.
+            due_at: an aware datetime instead, compared with the backend's clock; what is past means now.
+
+        Raises: JobNotFound, IllegalMove, InvalidDelay, NaiveDatetime, InvalidSetting.
         """
+        check_job_id(id_)
         backend = await self._backend()
-        changed = await backend.reschedule(self.name, [check_job_id(id_)], seconds_to_ms(delay))
-        self._check(id_, "rescheduled", changed)
+        delay_ms = await delay_until(backend, delay, due_at)
+        changed = await backend.reschedule(self.name, [id_], delay_ms)
+        check_done(self.name, id_, "rescheduled", changed)
 
     async def replay(self, id_: str) -> None:
         """Run a dead or cancelled job again, with its payload and history; counters and ttl are fresh.
@@ -135,50 +165,77 @@ class Queue:
         """
         backend = await self._backend()
         ids, request = [check_job_id(id_)], new_request_number()
-        self._check(id_, "replayed", await until_answered(lambda: backend.replay(self.name, ids, request)))
+        changed = await until_answered(lambda: backend.replay(self.name, ids, request))
+        check_done(self.name, id_, "replayed", changed)
 
     async def remove(self, id_: str, *, force: bool = False) -> None:
         """Delete a job and all that is stored with it; a running one only with `force`.
 
+        The worker of a running one loses its lease: whatever it writes from then on is refused.
+
         Raises: JobNotFound, IllegalMove.
         """
-        backend = await self._backend()
-        self._check(id_, "removed", await backend.remove(self.name, [check_job_id(id_)], force=force))
+        changed = await (await self._backend()).remove(self.name, [check_job_id(id_)], force=force)
+        check_done(self.name, id_, "removed", changed)
 
-    async def drain(self) -> int:
-        """Delete what has not started (waiting, scheduled, blocked), in bounded steps; answers how many."""
-        backend = await self._backend()
-        removed = step = await backend.drain(self.name, STEP_LIMIT)
-        while step == STEP_LIMIT:
-            step = await backend.drain(self.name, STEP_LIMIT)
-            removed += step
-        return removed
+    async def drain(self, states: Iterable[State | str] = NOT_STARTED, *, dry_run: bool = False) -> int:
+        """Delete the jobs that have not started, in bounded steps; answers how many.
 
-    async def purge(self, states: Iterable[State | str] = TERMINAL, *, older_than: Seconds = 0) -> int:
+        Args:
+            states: of scheduled, waiting and blocked; `["waiting"]` leaves delayed jobs alone.
+            dry_run: delete nothing, and answer how many there are.
+
+        Raises: InvalidSetting for a state in which a job runs or has ended.
+        """
+        chosen = check_states_among(states, NOT_STARTED, "drain")
+        if dry_run:
+            return await self.where(states=chosen).count()
+        backend = await self._backend()
+        return await _until_less(lambda most: backend.drain(self.name, most, chosen))
+
+    async def purge(
+        self,
+        states: Iterable[State | str] = TERMINAL,
+        *,
+        older_than: Seconds = 0,
+        limit: int | None = None,
+        dry_run: bool = False,
+    ) -> int:
         """Delete jobs that ended in `states` at least `older_than` ago, in bounded steps; answers how many.
+
+        Args:
+            limit: that many at most, the longest ended first.
+            dry_run: delete nothing, and answer how many there are.
 
         Raises: InvalidSetting for a state that is not terminal.
         """
-        chosen = _states(states)
-        if not chosen or not chosen <= TERMINAL:
-            allowed = ", ".join(sorted(TERMINAL))
-            raise InvalidSetting(f"states={sorted(chosen)} are not all terminal; purge takes {allowed}")
-        backend = await self._backend()
+        chosen = check_states_among(states, TERMINAL, "purge")
         older_than_ms = seconds_to_ms(older_than, "older_than")
-        removed = step = await backend.purge(self.name, chosen, older_than_ms, STEP_LIMIT)
-        while step == STEP_LIMIT:
-            step = await backend.purge(self.name, chosen, older_than_ms, STEP_LIMIT)
-            removed += step
-        return removed
+        check_limit_of_jobs(limit)
+        if dry_run:
+            return await self.where(states=chosen, older_than=older_than or None, limit=limit).count()
+        backend = await self._backend()
+        return await _until_less(lambda most: backend.purge(self.name, chosen, older_than_ms, most), limit)
 
-    async def obliterate(self, *, force: bool = False) -> int:
-        """Delete every job of the queue; answers how many.
+    async def obliterate(self, *, force: bool = False, dry_run: bool = False) -> int:
+        """Delete every job of the queue; answers how many. A pause stays.
+
+        Args:
+            dry_run: delete nothing, and answer how many there are.
 
         Raises: IllegalMove while jobs are active, without `force`.
         """
-        removed = await (await self._backend()).obliterate(self.name, force=force)
+        backend = await self._backend()
+        if dry_run:
+            counts = await backend.counts(self.name)
+            removed = None if counts.active and not force else counts.stored
+        else:
+            removed = await backend.obliterate(self.name, force=force)
         if removed is None:
-            raise IllegalMove(f"queue {shown(self.name)} has active jobs; wait for them, or pass force=True")
+            raise IllegalMove(
+                f"queue {shown(self.name)} has active jobs, so it cannot be obliterated: "
+                "wait for them, or pass force=True (--force)"
+            )
         return removed
 
     # ---- the same for callers without an event loop
@@ -206,6 +263,7 @@ class Queue:
         task: str | None = None,
         id_prefix: str | None = None,
         older_than: Seconds | None = None,
+        oldest_first: bool = False,
         cursor: str | None = None,
         limit: int = 100,
     ) -> Page:
@@ -216,6 +274,7 @@ class Queue:
                 task=task,
                 id_prefix=id_prefix,
                 older_than=older_than,
+                oldest_first=oldest_first,
                 cursor=cursor,
                 limit=limit,
             ),
@@ -242,9 +301,11 @@ class Queue:
         """See `reprioritise`."""
         self._connections.call(lambda: self.reprioritise(id_, priority), "queue.reprioritise(...)")
 
-    def reschedule_sync(self, id_: str, delay: Seconds) -> None:
+    def reschedule_sync(
+        self, id_: str, delay: Seconds | None = None, *, due_at: datetime | None = None
+    ) -> None:
         """See `reschedule`."""
-        self._connections.call(lambda: self.reschedule(id_, delay), "queue.reschedule(...)")
+        self._connections.call(lambda: self.reschedule(id_, delay, due_at=due_at), "queue.reschedule(...)")
 
     def replay_sync(self, id_: str) -> None:
         """See `replay`."""
@@ -254,41 +315,41 @@ class Queue:
         """See `remove`."""
         self._connections.call(lambda: self.remove(id_, force=force), "queue.remove(...)")
 
-    def drain_sync(self) -> int:
+    def drain_sync(self, states: Iterable[State | str] = NOT_STARTED, *, dry_run: bool = False) -> int:
         """See `drain`."""
-        return self._connections.call(self.drain, "queue.drain()")
+        return self._connections.call(lambda: self.drain(states, dry_run=dry_run), "queue.drain()")
 
-    def purge_sync(self, states: Iterable[State | str] = TERMINAL, *, older_than: Seconds = 0) -> int:
+    def purge_sync(
+        self,
+        states: Iterable[State | str] = TERMINAL,
+        *,
+        older_than: Seconds = 0,
+        limit: int | None = None,
+        dry_run: bool = False,
+    ) -> int:
         """See `purge`."""
-        return self._connections.call(lambda: self.purge(states, older_than=older_than), "queue.purge(...)")
+        return self._connections.call(
+            lambda: self.purge(states, older_than=older_than, limit=limit, dry_run=dry_run),
+            "queue.purge(...)",
+        )
 
-    def obliterate_sync(self, *, force: bool = False) -> int:
+    def obliterate_sync(self, *, force: bool = False, dry_run: bool = False) -> int:
         """See `obliterate`."""
-        return self._connections.call(lambda: self.obliterate(force=force), "queue.obliterate(...)")
+        return self._connections.call(
+            lambda: self.obliterate(force=force, dry_run=dry_run), "queue.obliterate(...)"
+        )
 
     async def _backend(self) -> Backend:
         return (await self._connections.here()).backend
 
-    def _check(self, id_: str, done: str, answers: Sequence[Changed]) -> None:
-        (changed,) = answers
-        match changed.change:
-            case Change.NOT_FOUND:
-                raise JobNotFound(f"no job {shown(id_)} in queue {shown(self.name)}")
-            case Change.ILLEGAL:
-                raise IllegalMove(f"job {shown(id_)} is {changed.state}, so it cannot be {done}")
-            case Change.CONFLICT:
-                holder = changed.holder.id if changed.holder is not None else "another job"
-                raise UniqueConflict(
-                    f"job {shown(id_)} cannot be {done}: its unique key is held by {shown(holder)}"
-                )
-            case Change.DONE:
-                return
 
-
-def _states(given: Iterable[State | str]) -> frozenset[State]:
-    names = [given] if isinstance(given, str) else list(given)
-    known = {state.value for state in State}
-    for name in names:
-        if name not in known:
-            raise InvalidSetting(f"state {name!r} is not one of {', '.join(State)}")
-    return frozenset(State(name) for name in names)
+async def _until_less(step: Callable[[int], Awaitable[int]], limit: int | None = None) -> int:
+    """Repeat a bounded step until it finds less than it may take, or `limit` is reached; answers the sum."""
+    done = 0
+    while limit is None or done < limit:
+        most = STEP_LIMIT if limit is None else min(STEP_LIMIT, limit - done)
+        found = await step(most)
+        done += found
+        if found < most:
+            break
+    return done

@@ -159,7 +159,9 @@ async def test_drain_purge_and_obliterate_answer_how_many(
         with pytest.raises(IllegalMove, match="force"):
             await queue.obliterate()
         assert await queue.obliterate(force=True) == 1
-        with pytest.raises(InvalidSetting, match="terminal"):
+        with pytest.raises(
+            InvalidSetting, match="purge takes the states cancelled, completed, expired, failed"
+        ):
             await queue.purge(["waiting"])
     assert lease.attempts == 1
 
