@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -110,9 +111,9 @@ async def measured(path: Path, stored: int, kind: State, *, batch: int, rounds: 
     for _ in range(rounds):
         clock.advance(10)
         jobs = new_jobs(batch)
-        await meter.measure("enqueue", lambda jobs=jobs: backend.enqueue(QUEUE, jobs))  # type: ignore[misc]
-        leases = await meter.measure("claim", lambda: claimed(backend, batch))
+        await meter.measure("enqueue", partial(backend.enqueue, QUEUE, jobs))
+        leases = await meter.measure("claim", partial(claimed, backend, batch))
         ends = [ended(lease) for lease in leases]
-        await meter.measure("settle", lambda ends=ends: backend.settle(QUEUE, ends))  # type: ignore[misc]
+        await meter.measure("settle", partial(backend.settle, QUEUE, ends))
     await backend.close()
     return meter
