@@ -136,7 +136,8 @@ class Work(Protocol):
     async def note(self, queue: str, notes: Sequence[Note]) -> Sequence[Noted]:
         """Record progress, log lines, checkpoints and offered children while the fence is the newest.
 
-        An offer becomes a follow-up of this queue, so a child is enqueued only for a live attempt.
+        An offer becomes a follow-up of this queue, so a child is enqueued only for a live attempt. A note
+        whose number is not above the attempt's last one is a repeat: held, and nothing changes.
         """
 
     async def advance(self, queue: str, limit: int) -> Advanced:

@@ -17,6 +17,7 @@ from leasemq.protocol.insight import (
     JobRecord,
     Page,
     Schedule,
+    TrailPage,
     WorkerInfo,
 )
 from leasemq.protocol.model import NOT_STARTED, Enqueued, NewJob, State
@@ -113,6 +114,17 @@ class Insight(Protocol):
 
         Raises:
             CursorExpired: events after it were trimmed; carries the earliest cursor left.
+        """
+
+    async def trail(
+        self, queue: str, id_: str, generation: int | None, cursor: str | None, limit: int
+    ) -> TrailPage | None:
+        """Answer a job's own trail, oldest first, in pages of at most 1,000, and 1 MiB of values.
+
+        Every event of the job but its removal, and every progress and log note, in one order; the newest
+        `NewJob.trail` of them are kept, as long as the record is. None: there is no record of that life.
+
+        Raises: InvalidSetting for a cursor that no page of this life has given.
         """
 
     async def announce(self, worker: WorkerInfo, ttl_ms: int) -> None:

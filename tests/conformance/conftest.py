@@ -34,7 +34,7 @@ CORRUPTIONS = (  # ways in which the bytes of a stored job can be wrong
 )
 PARTS_OF_A_JOB = (
     "leasemq_body", "leasemq_value", "leasemq_attempt", "leasemq_refused", "leasemq_log", "leasemq_alias",
-    "leasemq_parent", "leasemq_dependant",
+    "leasemq_parent", "leasemq_dependant", "leasemq_trail",
 )  # fmt: skip
 
 

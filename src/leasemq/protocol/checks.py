@@ -6,7 +6,16 @@ from collections.abc import Sequence
 
 from leasemq.errors import InvalidSetting
 from leasemq.protocol.insight import Schedule
-from leasemq.protocol.model import PRIORITIES, NewJob, Note, NoteKind, Unique, UniqueMode, UniqueUntil
+from leasemq.protocol.model import (
+    PRIORITIES,
+    TRAIL_LIMIT,
+    NewJob,
+    Note,
+    NoteKind,
+    Unique,
+    UniqueMode,
+    UniqueUntil,
+)
 from leasemq.protocol.names import check_job_id, check_key, check_queue, check_task_name, shown, shown_value
 from leasemq.protocol.times import MAX_DURATION_MS
 
@@ -77,6 +86,8 @@ def _check_new_job(job: NewJob) -> None:
         _check_duration("ttl_ms", job.ttl_ms)
         _check_range("due_at_ms", job.due_at_ms, LAST_INSTANT_MS)
         _check_range("max_stalls", job.max_stalls, MAX_STALLS)
+    if job.trail != 0:
+        _check_range("trail", job.trail, TRAIL_LIMIT)
     if job.unique is not None:
         _check_unique(job.unique)
     for parent in job.parents:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from leasemq.errors import CorruptRecord
-from leasemq.protocol.model import DAY_MS, Keep, Outcome, Parent, Ref, Settled, State, Unique
+from leasemq.protocol.model import DAY_MS, Keep, NoteKind, Outcome, Parent, Ref, Settled, State, Unique
 
 
 class Durability(StrEnum):
@@ -100,6 +100,7 @@ class JobRecord:
     refused: tuple[RefusedWrite, ...]  # oldest first, the newest 20
     refused_count: int
     log: tuple[bytes, ...]  # oldest first, the newest 100 lines
+    trail: int = 0  # entries of its own trail that it keeps; 0: it has none
 
 
 PAGE_BYTES = 1024 * 1024
@@ -187,6 +188,7 @@ class EventKind(StrEnum):
     CANCELLED = "cancelled"
     EXPIRED = "expired"
     UNBLOCKED = "unblocked"
+    PROGRESS = "progress"
     REPLACED = "replaced"
     REPLAYED = "replayed"
     REMOVED = "removed"
@@ -210,6 +212,27 @@ class EventPage:
 
     events: tuple[Event, ...]
     cursor: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrailEntry:
+    """One thing that happened to a job, or that it told of itself. `value`: of progress and log lines."""
+
+    number: int  # from 1, without a gap, also where the oldest are no longer kept
+    at_ms: int
+    attempt: int
+    kind: EventKind | NoteKind  # an event, or `NoteKind.LOG`
+    state: State
+    value: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrailPage:
+    """Entries after a cursor, oldest first, and the cursor to go on from; empty at the end, for now."""
+
+    entries: tuple[TrailEntry, ...]
+    cursor: str
+    truncated: bool  # entries between the cursor (or the beginning) and these are no longer kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

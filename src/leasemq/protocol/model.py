@@ -14,6 +14,7 @@ DAY_MS = 24 * 60 * MINUTE_MS
 FENCE_LIMIT = 2**53  # exact as a double in Lua, JSON and JavaScript
 HISTORY_LIMIT = 100  # attempts, each with its error, kept per job
 REFUSED_LIMIT = 20  # refused writes kept per job
+TRAIL_LIMIT = 10_000  # entries of a job's own trail, at most
 PRIORITIES = range(-100, 101)
 
 
@@ -133,6 +134,7 @@ class NewJob:
     headers: bytes = b""  # carried context, opaque to the backend
     creator: Ref | None = None
     request: int = 0  # random, below 2**63: a repeat with `reuse` is known by it; 0: none
+    trail: int = 0  # entries of its own trail to keep, the newest; 0: it has none
 
 
 class Acceptance(StrEnum):
@@ -292,6 +294,7 @@ class Note:
     value: bytes = b""
     queue: str = ""  # offer: where the child goes
     child: NewJob | None = None
+    number: int = 0  # grows from 1 within the attempt: a repeat is known by it; 0: none
 
 
 class Noted(StrEnum):

@@ -182,12 +182,14 @@ class Player:
         finally:
             renewer.close()
 
-    async def note(self, queue: str, which: int, kind: NoteKind, twist: str, child: NewJob) -> object:
+    async def note(
+        self, queue: str, which: int, kind: NoteKind, twist: str, child: NewJob, number: int
+    ) -> object:
         lease = self._lease(queue, which)
         if lease is None:
             return None
         lease = twisted(lease, twist)
-        note = Note(job_id=lease.ref.id, fence=lease.fence, kind=kind, value=child.payload)
+        note = Note(job_id=lease.ref.id, fence=lease.fence, kind=kind, value=child.payload, number=number)
         if kind is NoteKind.OFFER:
             note = replace(note, value=b"", queue=QUEUES[1], child=replace(child, creator=lease.ref))
         return await self.backend.note(queue, [note])
@@ -301,6 +303,15 @@ class Player:
         cursors.append(page.cursor)
         return page
 
+    async def trail(self, queue: str, id_: str, generation: int | None, limit: int) -> object:
+        """Read a trail page by page, as far as four pages go."""
+        cursor, told = None, []
+        for _ in range(4):
+            page = await self.backend.trail(queue, id_, generation, cursor, limit)
+            told.append(page)
+            cursor = None if page is None else page.cursor
+        return told
+
     async def announce(self, worker: str, running: int, ttl_ms: int) -> None:
         info = WorkerInfo(
             worker=worker, incarnation=f"{worker}-1", host="h", pid=1, version="1", queues=QUEUES,
@@ -344,6 +355,9 @@ class Player:
             ]
             everything[f"counts of {queue}"] = await backend.counts(queue)
             everything[f"standing in {queue}"] = [await backend.standing(queue, id_) for id_ in IDS]
+            everything[f"trails of {queue}"] = [
+                await backend.trail(queue, id_, None, None, 1_000) for id_ in IDS
+            ]
             everything[f"outbox of {queue}"] = await backend.outbox(queue, 1_000)
             everything[f"expired of {queue}"] = await backend.expired(queue, 1_000)
             for worker in WORKERS:

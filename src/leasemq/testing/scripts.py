@@ -138,6 +138,7 @@ def _job(dice: _Dice) -> NewJob:
         overrides=b"o" if _flag(dice) else b"",
         headers=b"h" if _flag(dice) else b"",
         request=dice.one((0, 0, 7, 8)),
+        trail=dice.one((0, 0, 1, 3, 100)),
     )
 
 
@@ -193,6 +194,7 @@ CALLS: dict[str, dict[str, Draw]] = {
         "kind": _of(*NoteKind),
         "twist": _twist,
         "child": _job,
+        "number": _of(0, 0, 1, 2, 3),
     },
     "sweep": {"queue": _queue, "limit": _limit, "after_ms": _of(1_500, 150, 0)},
     "advance": {"queue": _queue, "limit": _limit},
@@ -214,6 +216,7 @@ CALLS: dict[str, dict[str, Draw]] = {
     "obliterate": {"queue": _queue, "force": _rarely},
     "find": {"queue": _queue, "where": _where, "limit": _of(1, 2, 100), "goes_on": _flag},
     "events": {"queue": _queue, "since": _of(None, 0, 1, 3, 5), "limit": _of(1, 5, 1_000)},
+    "trail": {"queue": _queue, "id_": _id, "generation": _of(None, None, 1, 2), "limit": _of(1, 2, 100)},
     "announce": {"worker": _worker, "running": _of(0, 1), "ttl_ms": _of(200)},
     "retire": {"worker": _worker},
     "put_schedule": {"name": _schedule, "queue": _queue, "cursor_ms": _tick, "paused": _rarely},

@@ -32,6 +32,7 @@ from leasemq.protocol.insight import (
     JobRecord,
     Page,
     Schedule,
+    TrailPage,
     WorkerInfo,
 )
 from leasemq.protocol.model import (
@@ -305,6 +306,13 @@ class MemoryBackend:
         """See `Insight.events`."""
         with self.turn(queue) as shelf:
             return reading.events(shelf, cursor, limit)
+
+    async def trail(
+        self, queue: str, id_: str, generation: int | None, cursor: str | None, limit: int
+    ) -> TrailPage | None:
+        """See `Insight.trail`."""
+        with self.turn(queue) as shelf:
+            return reading.trail(shelf, id_, generation, cursor, limit)
 
     async def announce(self, worker: WorkerInfo, ttl_ms: int) -> None:
         """See `Insight.announce`."""

@@ -8,8 +8,9 @@ from leasemq.backends.memory.shelf import Shelf
 from leasemq.backends.memory.stored import Stored
 from leasemq.errors import CursorExpired
 from leasemq.protocol.checks import check_cursor
-from leasemq.protocol.insight import Counts, EventPage, Filter, Page, fitting
+from leasemq.protocol.insight import Counts, EventPage, Filter, Page, TrailPage, fitting
 from leasemq.protocol.model import State
+from leasemq.protocol.trail import TRAIL_PAGE, trail_after, trail_page
 
 MAX_PAGE = 1_000
 
@@ -73,3 +74,16 @@ def events(shelf: Shelf, cursor: str | None, limit: int) -> EventPage:
     start = after - trimmed
     page = tuple(islice(shelf.events, start, start + limit))
     return EventPage(events=page, cursor=page[-1].cursor if page else str(after))
+
+
+def trail(
+    shelf: Shelf, job_id: str, generation: int | None, cursor: str | None, limit: int
+) -> TrailPage | None:
+    """See `Insight.trail`."""
+    job = shelf.jobs.get(job_id)
+    if job is None or generation not in (None, job.ref.generation):
+        return None
+    after = trail_after(cursor, job.ref, job.trail_number)
+    oldest = job.trail[0].number if job.trail else 0
+    newer = (entry for entry in job.trail if entry.number > after)
+    return trail_page(job.ref, oldest, after, islice(newer, max(0, min(limit, TRAIL_PAGE))))

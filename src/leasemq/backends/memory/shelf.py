@@ -139,8 +139,9 @@ class Shelf:
         self.waiting.pop(job.ref.id, None)
         self.active.pop(job.ref.id, None)
 
-    def tell(self, job: Stored, kind: EventKind) -> None:
-        """Write one event; the newest are kept."""
+    def tell(self, job: Stored, kind: EventKind, value: bytes | None = None) -> None:
+        """Write one event, into the job's own trail too; the newest are kept."""
+        job.trace(self.clock(), kind, value)
         self.event_number += 1
         self.has_news = True
         self.events.append(

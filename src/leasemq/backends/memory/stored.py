@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from leasemq.protocol.insight import Attempt, JobRecord, RefusedWrite
+from leasemq.protocol.insight import Attempt, EventKind, JobRecord, RefusedWrite, TrailEntry
 from leasemq.protocol.model import (
     HISTORY_LIMIT,
     REFUSED_LIMIT,
@@ -13,6 +13,7 @@ from leasemq.protocol.model import (
     Keep,
     Lease,
     NewJob,
+    NoteKind,
     OnParentFailure,
     Outcome,
     Parent,
@@ -105,6 +106,9 @@ class Stored:
     refused: deque[RefusedWrite] = field(default_factory=lambda: deque(maxlen=REFUSED_LIMIT))
     refused_count: int = 0
     log: deque[bytes] = field(default_factory=lambda: deque(maxlen=HISTORY_LIMIT))
+    noted: int = 0  # the number of the newest attempt's last note
+    trail: deque[TrailEntry] = field(default_factory=lambda: deque(maxlen=0))
+    trail_number: int = 0
 
     @classmethod
     def new(cls, job: NewJob, ref: Ref, accepted: int, now: int, last_fence: int) -> Stored:
@@ -129,6 +133,7 @@ class Stored:
             expires_ms=None if job.ttl_ms is None else now + job.ttl_ms,
             fence=Fence(number=last_fence, nonce=""),
             open_parents={(p.queue, p.id): p.on_failure for p in job.parents},
+            trail=deque(maxlen=job.trail),
         )
 
     def is_held_by(self, fence: Fence) -> bool:
@@ -138,6 +143,21 @@ class Stored:
     def was_ended_by(self, settlement_id: int) -> bool:
         """Whether this very settlement ended one of the kept attempts."""
         return any(past.settled_by == settlement_id for past in self.history)
+
+    def trace(self, now: int, kind: EventKind | NoteKind, value: bytes | None = None) -> None:
+        """Add an entry to the trail, if it keeps one. A record that is gone has none."""
+        if self.trail.maxlen and self.state is not None:
+            self.trail_number += 1
+            self.trail.append(
+                TrailEntry(
+                    number=self.trail_number,
+                    at_ms=now,
+                    attempt=self.attempts,
+                    kind=kind,
+                    state=self.state,
+                    value=value,
+                )
+            )
 
     def refuse(self, now: int, fence: Fence, write: str) -> None:
         """Note a stale write: all that it changes."""
@@ -210,4 +230,5 @@ class Stored:
             refused=tuple(self.refused),
             refused_count=self.refused_count,
             log=tuple(self.log),
+            trail=self.trail.maxlen or 0,
         )

@@ -138,6 +138,7 @@ def _reserve_suspect(shelf: Shelf, incarnation: str, lease_ms: int) -> bool:
 def _start(shelf: Shelf, job: Stored, lease_ms: int, claimant: Claimant) -> None:
     now = shelf.clock()
     job.attempts += 1
+    job.noted = 0
     job.fence = Fence(number=max(job.fence.number + 1, now * 1_000), nonce=claimant.request_id)
     job.incarnation = claimant.incarnation
     job.lease_until_ms = now + lease_ms
@@ -225,11 +226,16 @@ def note(shelf: Shelf, entry: Note) -> Noted:
         if job is not None:
             _refuse(shelf, job, entry.fence, entry.kind.value)
         return Noted.LOST
+    if 0 < entry.number <= job.noted:
+        return Noted.HELD
+    job.noted = max(job.noted, entry.number)
     match entry.kind:
         case NoteKind.PROGRESS:
             job.progress = entry.value
+            shelf.tell(job, EventKind.PROGRESS, entry.value)
         case NoteKind.LOG:
             job.log.append(entry.value)
+            job.trace(shelf.clock(), entry.kind, entry.value)
         case NoteKind.CHECKPOINT:
             job.checkpoint = entry.value
         case NoteKind.OFFER:

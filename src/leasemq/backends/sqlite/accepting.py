@@ -165,7 +165,7 @@ class _Intake:
         self._jobs.append(
             (
                 *(key, book.key, job.id, generation, state.value, job.priority, place, now, due_ms),
-                *(expires_ms, last_fence, frees_key, job.request),
+                *(expires_ms, last_fence, frees_key, job.request, job.trail),
             )
         )
         self._bodies.append(_body(key, job))
@@ -178,6 +178,8 @@ class _Intake:
             self._attach(key, ref, job.parents)
         book.move(None, state)
         book.tell(ref, EventKind.ENQUEUED, state, 0)
+        if job.trail:
+            book.trace(key, job.trail, 0, EventKind.ENQUEUED, state)
         self._created.add(job.id)
         return Enqueued(ref=ref, acceptance=Acceptance.CREATED, state=state)
 
@@ -206,7 +208,7 @@ class _Intake:
             acceptance = Acceptance.DEBOUNCED
             row = self._debounced(row, state, self._step.now_ms + (unique.window_ms or 0))
         state = stored_state(self._book, row)
-        self._book.tell(holder, EventKind.REPLACED, state, row.attempts)
+        row.tell(self._book, EventKind.REPLACED, state)
         self._known[job.id] = row
         self._known = {id_: row if known.key == row.key else known for id_, known in self._known.items()}
         return Enqueued(ref=holder, acceptance=acceptance, state=state)

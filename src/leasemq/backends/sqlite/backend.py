@@ -21,6 +21,7 @@ from leasemq.backends.sqlite import (
     registry,
     settling,
     sweeping,
+    trails,
 )
 from leasemq.backends.sqlite.lane import T, Work
 from leasemq.backends.sqlite.lanes import Lanes
@@ -52,6 +53,7 @@ from leasemq.protocol.insight import (
     JobRecord,
     Page,
     Schedule,
+    TrailPage,
     WorkerInfo,
 )
 from leasemq.protocol.model import (
@@ -303,6 +305,12 @@ class SqliteBackend:
     async def events(self, queue: str, cursor: str | None, limit: int) -> EventPage:
         """See `Insight.events`."""
         return await self._read(lambda step: insight.events(step, queue, cursor, limit))
+
+    async def trail(
+        self, queue: str, id_: str, generation: int | None, cursor: str | None, limit: int
+    ) -> TrailPage | None:
+        """See `Insight.trail`."""
+        return await self._read(lambda step: trails.trail(step, queue, id_, generation, cursor, limit))
 
     async def announce(self, worker: WorkerInfo, ttl_ms: int) -> None:
         """See `Insight.announce`."""

@@ -13,6 +13,7 @@ from leasemq.backends.sqlite.rows import (
     LEASE_ID,
     LEASE_KEY,
     LEASE_OUTCOME,
+    LEASE_TRAIL,
     LEASE_UNIQUE_KEY,
     JobRow,
     claimed_lease,
@@ -184,6 +185,8 @@ def _take(
         attempts = row[LEASE_ATTEMPTS] + 1
         writes.append((number, nonce, incarnation, worker, place, now, until, row[LEASE_KEY]))
         book.events.append((row[LEASE_ID], row[LEASE_GENERATION], _CLAIMED, _ACTIVE, attempts))
+        if row[LEASE_TRAIL]:
+            book.trace(row[LEASE_KEY], row[LEASE_TRAIL], attempts, EventKind.CLAIMED, State.ACTIVE)
         fence = Fence(number=number, nonce=nonce)
         taken.append(claimed_lease(book.name, row, fence, attempts, until, incarnation))
         if row[LEASE_FREES_KEY] == FREES_AT_START:

@@ -77,7 +77,7 @@ def _cancelled(step: Step, book: Book, job_id: str, generation: int | None) -> C
         return CancelAnswer.FINISHED
     if not row.cancel_requested:
         _CANCEL.run(step.connection, row.key)
-        book.tell(row.ref(book), EventKind.CANCEL_REQUESTED, State.ACTIVE, row.attempts)
+        row.tell(book, EventKind.CANCEL_REQUESTED, State.ACTIVE)
     book.cancels.add(row.ref(book))
     return CancelAnswer.CANCELLING
 
@@ -133,7 +133,7 @@ def _rescheduled(step: Step, book: Book, row: JobRow, delay_ms: int) -> Changed:
     due_ms = step.now_ms + delay_ms
     _SET_DUE.run(step.connection, state.value, due_ms, book.next_place(), step.now_ms, row.key)
     book.move(row.state, state)
-    book.tell(row.ref(book), kind, state, row.attempts)
+    row.tell(book, kind, state)
     return _done(book, row)
 
 
@@ -175,7 +175,7 @@ def _replayed(step: Step, book: Book, row: JobRow, request_id: int) -> Changed:
     expires_ms = None if asked.ttl_ms is None else step.now_ms + asked.ttl_ms
     _REPLAY.run(step.connection, state.value, request_id, step.now_ms, expires_ms, book.next_place(), row.key)
     book.move(row.state, state)
-    book.tell(row.ref(book), EventKind.REPLAYED, state, 0)
+    row.tell(book, EventKind.REPLAYED, state, attempt=0)
     return _done(book, row)
 
 

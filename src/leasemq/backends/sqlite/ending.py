@@ -16,6 +16,7 @@ _JOB_END = statement("job_end")
 _KEEP_READ = statement("keep_read")
 _HOLD_FREE = statement("hold_free")
 _DEPENDANTS = statement("dependants")
+_DROP_TRAIL = statement("drop_trail")
 _DROPS = tuple(
     statement(f"drop_{table}")
     for table in ("body", "value", "attempt", "refused", "log", "parent", "dependant", "alias", "job")
@@ -30,7 +31,7 @@ def end(step: Step, book: Book, row: JobRow, state: State, *, reason: str | None
     _JOB_END.run(step.connection, state.value, reason, step.now_ms, keep_until_ms, place, row.key)
     let_go(step, book, row, state)
     book.move(row.state, state)
-    book.tell(row.ref(book), EventKind(state.value), state, row.attempts)
+    row.tell(book, EventKind(state.value), state)
     book.ended.append((row.id, row.generation))
     if kept_ms == 0:
         drop(step, book, [row._replace(state=state)])
@@ -87,7 +88,7 @@ def drop(step: Step, book: Book, rows: Sequence[JobRow]) -> None:
         elif row.frees_key:
             free_key(step, book, row)
         count_out(book, row)
-    delete(step, [row.key for row in rows])
+    delete(step, book, rows)
 
 
 def count_out(book: Book, row: JobRow) -> None:
@@ -96,12 +97,16 @@ def count_out(book: Book, row: JobRow) -> None:
     book.tell(row.ref(book), EventKind.REMOVED, None, row.attempts)
 
 
-def delete(step: Step, keys: Sequence[int]) -> None:
+def delete(step: Step, book: Book, rows: Sequence[JobRow]) -> None:
     """Delete the rows of these jobs in every table."""
-    if keys:
-        listed = json_array(keys)
+    if rows:
+        listed = json_array(row.key for row in rows)
         for deletion in _DROPS:
             deletion.run(step.connection, listed)
+    traced = {row.key for row in rows if row.trail}
+    if traced:
+        book.trail = [entry for entry in book.trail if entry.job not in traced]
+        _DROP_TRAIL.run(step.connection, json_array(traced))
 
 
 _POLICIES = frozenset(policy.value for policy in OnParentFailure)

@@ -11,7 +11,7 @@ from leasemq.backends.sqlite.ending import end
 from leasemq.backends.sqlite.rows import JobRow, jobs_by_id, json_array, stored_state
 from leasemq.backends.sqlite.settling import refuse
 from leasemq.backends.sqlite.statements import Row, statement
-from leasemq.backends.sqlite.step import Book, Step
+from leasemq.backends.sqlite.step import Book, Step, number_or_zero
 from leasemq.protocol.checks import check_notes
 from leasemq.protocol.insight import EventKind
 from leasemq.protocol.model import (
@@ -39,6 +39,7 @@ _SET_DUE = statement("set_due")
 _VALUE_PUT = statement("value_put")
 _NOTE_LOG = statement("note_log")
 _NOTE_LOG_TRIM = statement("note_log_trim")
+_NOTED = statement("noted")
 
 _unpack_job = msgspec.msgpack.Decoder(NewJob).decode
 
@@ -50,25 +51,44 @@ def note(step: Step, queue: str, notes: Sequence[Note]) -> Sequence[Noted]:
     if book is None:
         return (Noted.LOST,) * len(notes)
     rows = jobs_by_id(step, book, [entry.job_id for entry in notes])
-    return tuple(_noted(step, book, rows.get(entry.job_id), entry) for entry in notes)
+    last = {row.key: number_or_zero(row.noted) for row in rows.values()}
+    before = dict(last)
+    answers = tuple(_noted(step, book, rows.get(entry.job_id), entry, last) for entry in notes)
+    _NOTED.many(step.connection, [(last[key], key) for key in last if last[key] != before[key]])
+    return answers
 
 
-def _noted(step: Step, book: Book, row: JobRow | None, entry: Note) -> Noted:
+def _noted(step: Step, book: Book, row: JobRow | None, entry: Note, last: dict[int, int]) -> Noted:
+    """Write one note. `last`: by key, the number of the newest attempt's last one, moved on here."""
     if row is None:
         return Noted.LOST
     if row.state != State.ACTIVE or (row.fence, row.nonce) != (entry.fence.number, entry.fence.nonce):
         refuse(step, book, row.key, entry.fence.number, entry.kind.value)
         return Noted.LOST
+    if 0 < entry.number <= last[row.key]:
+        return Noted.HELD
+    last[row.key] = max(last[row.key], entry.number)
     match entry.kind:
-        case NoteKind.PROGRESS | NoteKind.CHECKPOINT:
+        case NoteKind.PROGRESS:
+            _VALUE_PUT.run(step.connection, row.key, entry.kind.value, entry.value)
+            book.tell(row.ref(book), EventKind.PROGRESS, State.ACTIVE, row.attempts)
+            _trace(book, row, EventKind.PROGRESS, entry.value)
+        case NoteKind.CHECKPOINT:
             _VALUE_PUT.run(step.connection, row.key, entry.kind.value, entry.value)
         case NoteKind.LOG:
+            _trace(book, row, entry.kind, entry.value)
             _NOTE_LOG.run(step.connection, row.key, entry.value)
             _NOTE_LOG_TRIM.run(step.connection, row.key, HISTORY_LIMIT)
         case NoteKind.OFFER:
             assert entry.child is not None
             _offer(book, entry.queue, replace(entry.child, creator=row.ref(book)))
     return Noted.HELD
+
+
+def _trace(book: Book, row: JobRow, kind: EventKind | NoteKind, value: bytes) -> None:
+    if row.trail:
+        book.changed = True
+        book.trace(row.key, number_or_zero(row.trail), row.attempts, kind, State.ACTIVE, value)
 
 
 def _offer(book: Book, queue: str, child: NewJob) -> None:
@@ -147,4 +167,4 @@ def _unblock(step: Step, book: Book, row: JobRow) -> None:
     state = State.SCHEDULED if row.due_ms > step.now_ms else State.WAITING
     _SET_DUE.run(step.connection, state.value, row.due_ms, book.next_place(), step.now_ms, row.key)
     book.move(row.state, state)
-    book.tell(row.ref(book), EventKind.UNBLOCKED, state, row.attempts)
+    row.tell(book, EventKind.UNBLOCKED, state)

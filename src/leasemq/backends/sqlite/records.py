@@ -78,10 +78,11 @@ class _Job(NamedTuple):
     creator_queue: str | None
     creator_id: str | None
     creator_generation: int | None
+    trail: int
 
 
 _CHECKS = tuple((name, frozenset(get_args(kind) or (kind,))) for name, kind in get_type_hints(_Job).items())
-_COUNTERS = ("attempts", "failures", "stalls", "replays", "max_stalls")
+_COUNTERS = ("attempts", "failures", "stalls", "replays", "max_stalls", "trail")
 
 
 def records(step: Step, queue: str, keys: Sequence[int]) -> dict[int, JobRecord | CorruptRecord]:
@@ -176,6 +177,7 @@ def _record(step: Step, queue: str, job: _Job, hanging: _Hanging) -> JobRecord:
         refused=tuple(RefusedWrite(at_ms=row[1], fence=row[2], write=row[3]) for row in refused),
         refused_count=refused[-1][4] if refused else 0,
         log=tuple(_blob(row[1]) for row in hanging.log.get(key, ())),
+        trail=job.trail,
     )
 
 

@@ -10,8 +10,9 @@ from typing import NamedTuple
 import msgspec
 
 from leasemq.backends.sqlite.statements import Row, statement
-from leasemq.backends.sqlite.step import Book, Step
+from leasemq.backends.sqlite.step import Book, Step, number_or_zero
 from leasemq.errors import CorruptRecord
+from leasemq.protocol.insight import EventKind
 from leasemq.protocol.model import Fence, Keep, Lease, Ref, State
 
 _JOBS_BY_ID = statement("jobs_by_id")
@@ -43,10 +44,19 @@ class JobRow(NamedTuple):
     frees_key: int
     dependants: int
     request: int
+    trail: int  # entries of its own trail to keep
+    noted: int  # the number of the newest attempt's last note
 
     def ref(self, book: Book) -> Ref:
         """Answer the life of the id that this row is."""
         return Ref(queue=book.name, id=self.id, generation=self.generation)
+
+    def tell(self, book: Book, kind: EventKind, state: State, attempt: int | None = None) -> None:
+        """Add one event of the job, and an entry to its trail if it keeps one."""
+        attempt = self.attempts if attempt is None else attempt
+        book.tell(self.ref(book), kind, state, attempt)
+        if self.trail:
+            book.trace(self.key, number_or_zero(self.trail), attempt, kind, state)
 
 
 def jobs_by_id(step: Step, book: Book, ids: Sequence[str]) -> dict[str, JobRow]:
@@ -77,11 +87,12 @@ def corrupt(queue: str, job_id: str, why: str) -> CorruptRecord:
 
 LEASE_KEY, LEASE_ID, LEASE_GENERATION, LEASE_FENCE, LEASE_ATTEMPTS = 0, 1, 2, 3, 5
 LEASE_UNTIL_MS, LEASE_OUTCOME, LEASE_FREES_KEY, LEASE_UNIQUE_KEY = 9, 13, 14, 23
+LEASE_TRAIL = 25
 _SHAPE = (
     *((int,), (str,), (int,), (int,), (str,), (int,), (int,), (int,), (int,)),
     *((int, type(None)), (str,), (int,), (int,), (str, type(None)), (int,)),
     *((str,), (bytes,), (bytes,), (bytes,), (int,), (int,), (int,), (int,)),
-    *((str, type(None)), (bytes, type(None))),
+    *((str, type(None)), (bytes, type(None)), (int,)),
 )
 _SHAPES = frozenset(product(*_SHAPE))
 

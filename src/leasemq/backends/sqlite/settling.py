@@ -45,7 +45,7 @@ class _Writes:
             book.move(State.ACTIVE, state, number)
         for row in self.drops:
             book.move(row.state, None)
-        delete(step, [row.key for row in self.drops])
+        delete(step, book, self.drops)
 
 
 def settle(step: Step, queue: str, settlements: Sequence[Settlement]) -> Sequence[Settled]:
@@ -166,6 +166,8 @@ def _apply(step: Step, book: Book, row: JobRow, settlement: Settlement, writes: 
     )
     writes.states.append(settlement.state)
     book.events.append((id_, generation, kind, state, number_or_zero(row.attempts)))
+    if row.trail:
+        book.trace(key, number_or_zero(row.trail), row.attempts, EventKind(kind), settlement.state)
     if is_end:
         _end(step, book, row, settlement, writes)
 

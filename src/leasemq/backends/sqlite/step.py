@@ -10,13 +10,14 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import msgspec
 
 from leasemq.backends.sqlite.statements import statement
 from leasemq.errors import CorruptRecord
 from leasemq.protocol.insight import EventKind
-from leasemq.protocol.model import FollowUp, Ref, State
+from leasemq.protocol.model import FollowUp, NoteKind, Ref, State
 
 _QUEUE_READ = statement("queue_read")
 _QUEUE_ADD = statement("queue_add")
@@ -24,6 +25,8 @@ _QUEUE_WRITE = statement("queue_write")
 _EVENT_ADD = statement("event_add")
 _EVENT_TRIM = statement("event_trim")
 _OUTBOX_ADD = statement("outbox_add")
+_TRAIL_ADD = statement("trail_add")
+_TRAIL_TRIM = statement("trail_trim")
 
 STATES = (
     State.SCHEDULED,
@@ -44,6 +47,17 @@ _pack = msgspec.msgpack.Encoder().encode
 def number_or_zero(value: int) -> int:
     """Answer the number, or 0 for what a damaged row has in its place."""
     return value if type(value) is int else 0
+
+
+class Traced(NamedTuple):
+    """One entry on its way into a job's trail."""
+
+    job: int
+    keep: int
+    attempt: int
+    kind: EventKind | NoteKind
+    state: State
+    value: bytes | None
 
 
 @dataclass(slots=True)
@@ -68,6 +82,7 @@ class Book:
     counts: dict[str, int]
     events: list[PackedEvent] = field(default_factory=list)
     outbox: list[FollowUp] = field(default_factory=list)
+    trail: list[Traced] = field(default_factory=list)
     changed: bool = False
     woken: bool = False
     cancels: set[Ref] = field(default_factory=set)
@@ -104,6 +119,18 @@ class Book:
         self.changed = True
         id_ = ref.id if type(ref.id) is str else repr(ref.id)
         self.events.append((id_, number_or_zero(ref.generation), kind, state, number_or_zero(attempt)))
+
+    def trace(
+        self,
+        job: int,
+        keep: int,
+        attempt: int,
+        kind: EventKind | NoteKind,
+        state: State,
+        value: bytes | None = None,
+    ) -> None:
+        """Add an entry to the trail of a job that keeps one."""
+        self.trail.append(Traced(job, keep, number_or_zero(attempt), kind, state, value))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,12 +214,20 @@ class Step:
         if book.outbox:
             _OUTBOX_ADD.many(self.connection, [_outbox_row(book.key, entry) for entry in book.outbox])
             book.outbox = []
+        if book.trail:
+            self._spill_trail(book)
         for start in range(0, len(book.events), EVENTS_PER_ROW):
             entries = book.events[start : start + EVENTS_PER_ROW]
             first = book.event_number + 1
             book.event_number += len(entries)
             _EVENT_ADD.run(self.connection, book.key, book.event_number, first, self.now_ms, _pack(entries))
         book.events = []
+
+    def _spill_trail(self, book: Book) -> None:
+        rows = [(one.job, self.now_ms, *one[2:]) for one in book.trail]
+        _TRAIL_ADD.many(self.connection, rows)
+        _TRAIL_TRIM.many(self.connection, {one[:2] for one in book.trail})
+        book.trail = []
 
     def _write(self, book: Book) -> Heard:
         before = book.event_number

@@ -37,7 +37,7 @@ def advance(step: Step, queue: str, limit: int) -> Advanced:
     _PROMOTE.many(step.connection, [(book.next_place(), step.now_ms, row.key) for row in rows])
     for row in rows:
         book.move(row.state, State.WAITING)
-        book.tell(row.ref(book), EventKind.PROMOTED, State.WAITING, row.attempts)
+        row.tell(book, EventKind.PROMOTED, State.WAITING)
     return Advanced(promoted=len(rows), expired=expired, next_due_in_ms=next_due_in_ms(step, book))
 
 

@@ -63,6 +63,7 @@ MODULES = (
     "registry",
     "listening",
     "notes",
+    "trails",
     "counting",
     "standing",
     "reading",

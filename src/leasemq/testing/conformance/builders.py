@@ -124,14 +124,14 @@ def stall(lease: Lease, *, cancel_requested: bool = False) -> Settlement:
     return decide(lease, Silent(), settlement_id=settlement_id(), cancel_requested=cancel_requested)
 
 
-def progress(lease: Lease, value: bytes = b"3/10") -> Note:
+def progress(lease: Lease, value: bytes = b"3/10", *, number: int = 0) -> Note:
     """The function tells how far it is."""
-    return Note(job_id=lease.ref.id, fence=lease.fence, kind=NoteKind.PROGRESS, value=value)
+    return Note(job_id=lease.ref.id, fence=lease.fence, kind=NoteKind.PROGRESS, value=value, number=number)
 
 
-def log_line(lease: Lease, value: bytes = b"halfway") -> Note:
+def log_line(lease: Lease, value: bytes = b"halfway", *, number: int = 0) -> Note:
     """The function logs a line."""
-    return Note(job_id=lease.ref.id, fence=lease.fence, kind=NoteKind.LOG, value=value)
+    return Note(job_id=lease.ref.id, fence=lease.fence, kind=NoteKind.LOG, value=value, number=number)
 
 
 def checkpoint(lease: Lease, value: bytes = b"page 7") -> Note:

@@ -177,7 +177,8 @@ async def test_what_changes_no_state_makes_no_event(queue: QueueUnderTest) -> No
     before = await queue.events()
 
     await queue.renew(lease)
-    await queue.note(builders.progress(lease))
+    await queue.note(builders.log_line(lease))
+    await queue.note(builders.checkpoint(lease))
     await queue.claim()
     await queue.backend.advance(queue.name, ALL)
     await queue.backend.prune(queue.name, ALL)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from leasemq.protocol.insight import CancelAnswer, Change
-from leasemq.protocol.model import Keep, Settled, State
+from leasemq.protocol.insight import CancelAnswer, Change, EventKind
+from leasemq.protocol.model import Keep, Noted, Settled, State
 from leasemq.testing.conformance import builders
 from leasemq.testing.conformance.builders import SECOND_MS
 from leasemq.testing.conformance.queue_under_test import ALL, QueueUnderTest
@@ -206,6 +208,44 @@ async def test_progress_and_checkpoint_repeated_are_the_same(queue: QueueUnderTe
     await queue.backend.note(queue.name, notes)
 
     assert await queue.record() == once
+
+
+@pytest.mark.promise("P-03", "P-63", "E-39")
+async def test_numbered_notes_repeated_leave_one_line_one_entry_and_one_child(queue: QueueUnderTest) -> None:
+    lease = await queue.start(trail=10)
+    notes = [
+        builders.progress(lease, number=1),
+        builders.log_line(lease, number=2),
+        replace(builders.offer(lease), number=3),
+    ]
+
+    answers = [await queue.backend.note(queue.name, notes) for _ in range(2)]
+    answers.append(
+        await queue.backend.note(queue.name, [*notes[1:], builders.log_line(lease, b"x", number=4)])
+    )
+
+    assert [set(answer) for answer in answers] == [{Noted.HELD}] * 3
+    record = await queue.record()
+    assert (record.log, record.refused) == ((b"halfway", b"x"), ())
+    assert (await queue.story()).count(EventKind.PROGRESS) == 1
+    assert len(await queue.backend.outbox(queue.name, ALL)) == 1
+    page = await queue.backend.trail(queue.name, "j", None, None, ALL)
+    assert page is not None
+    assert [entry.value for entry in page.entries] == [None, None, b"3/10", b"halfway", b"x"]
+
+
+@pytest.mark.promise("P-03", "P-63", "E-39")
+async def test_the_numbers_of_notes_begin_anew_with_each_attempt(queue: QueueUnderTest) -> None:
+    first = await queue.start()
+    await queue.note(builders.log_line(first, b"one", number=7))
+    await queue.settle(builders.retry(first))
+    second = await queue.lease()
+
+    late = await queue.note(builders.log_line(first, b"one", number=7))
+    new = await queue.note(builders.log_line(second, b"two", number=1))
+
+    assert (late, new) == (Noted.LOST, Noted.HELD)
+    assert (await queue.record()).log == (b"one", b"two")
 
 
 @pytest.mark.promise("P-03", "E-47")

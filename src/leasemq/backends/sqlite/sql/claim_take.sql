@@ -18,5 +18,6 @@ SET
     attempt_outcome = NULL,
     attempt_failed = 0,
     settled_by = NULL,
-    replay_starts = 0
+    replay_starts = 0,
+    noted = 0
 WHERE key = :key

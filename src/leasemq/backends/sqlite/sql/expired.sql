@@ -10,7 +10,8 @@ SELECT
     CASE
         WHEN j.attempts > 0 OR j.replays > 0
             THEN (SELECT v.value FROM leasemq_value AS v WHERE v.job = j.key AND v.kind = 'checkpoint')
-    END
+    END,
+    j.trail
 FROM leasemq_job AS j INDEXED BY leasemq_job_lease
 LEFT JOIN leasemq_body AS b ON b.job = j.key
 WHERE j.queue = :queue AND j.state = 'active' AND j.lease_until_ms <= :now_ms

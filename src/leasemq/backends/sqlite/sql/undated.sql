@@ -10,7 +10,8 @@ SELECT
     CASE
         WHEN j.attempts > 0 OR j.replays > 0
             THEN (SELECT v.value FROM leasemq_value AS v WHERE v.job = j.key AND v.kind = 'checkpoint')
-    END
+    END,
+    j.trail
 FROM (
     SELECT key FROM leasemq_job INDEXED BY leasemq_job_lease
     WHERE queue = :queue AND state = 'active' AND lease_until_ms IS NULL
