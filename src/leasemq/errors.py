@@ -44,6 +44,7 @@ LeaseMQError
 │   ├── JobExpired
 │   └── ResultExpired
 ├── JobNotFound                 no such job
+├── WorkerNotFound              no such worker in the list
 ├── WaitTimeout                 the waiter's own time ran out; the job goes on (also TimeoutError)
 ├── VirtualTimeStuck            a test's virtual loop with nothing left to do
 └── Verdict                     raised *by* a handler to say how its attempt ends
@@ -240,10 +241,22 @@ class JobEnded(LeaseMQError):
 
 
 class JobFailed(JobEnded):
-    """The job failed; carries the error's qualified name, message and remote traceback text."""
+    """The job failed; carries the error's qualified name, message and remote traceback text.
 
-    def __init__(self, message: str, *, error_type: str, error_message: str, traceback: str) -> None:
+    `error` is the exception itself, made again, if it is one that the task declares (`raises=`); else None.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        error_type: str,
+        error_message: str,
+        traceback: str,
+        error: Exception | None = None,
+    ) -> None:
         super().__init__(message)
+        self.error = error
         self.error_type = error_type
         self.error_message = error_message
         self.traceback = traceback
@@ -265,8 +278,16 @@ class JobNotFound(LeaseMQError):
     """No job has this queue and id."""
 
 
+class WorkerNotFound(LeaseMQError):
+    """No worker of this name or incarnation has announced itself lately."""
+
+
 class WaitTimeout(LeaseMQError, TimeoutError):
-    """The waiter's time ran out; the job is not touched."""
+    """The waiter's time ran out; the job is not touched. `job` is the handle that waited."""
+
+    def __init__(self, message: str, *, job: Any = None) -> None:
+        super().__init__(message)
+        self.job = job
 
 
 class VirtualTimeStuck(LeaseMQError):

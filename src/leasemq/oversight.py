@@ -6,11 +6,13 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from typing import Any
 
 from leasemq.client.connection import Connections
-from leasemq.job import Job
+from leasemq.errors import WorkerNotFound
+from leasemq.job import Job, Reading
 from leasemq.option_checks import Named
 from leasemq.protocol.envelope import describe_result
+from leasemq.protocol.failure import ErrorRecord
 from leasemq.protocol.insight import JobRecord, WorkerInfo
-from leasemq.protocol.names import check_job_id, check_queue
+from leasemq.protocol.names import check_job_id, check_queue, shown
 from leasemq.queue import Queue
 from leasemq.settings import DEFAULT_QUEUE
 from leasemq.task import Task
@@ -34,6 +36,22 @@ class Oversight:
         """Answer the workers that announced themselves lately."""
         return await (await self._connections.here()).backend.workers()
 
+    async def deregister(self, worker: str) -> Sequence[WorkerInfo]:
+        """Take every life of a worker off the list, by its name, or one by its incarnation; answers them.
+
+        It is about the list alone: a worker that lives goes on working, and announces itself again within
+        25 s. Stop it by a signal. One that died leaves the list by itself within 30 s.
+
+        Raises: WorkerNotFound.
+        """
+        backend = (await self._connections.here()).backend
+        lives = [one for one in await backend.workers() if worker in (one.worker, one.incarnation)]
+        if not lives:
+            raise WorkerNotFound(f"no worker {shown(worker)}: none of that name announced itself lately")
+        for one in lives:
+            await backend.retire(one.incarnation)
+        return lives
+
     def queues_sync(self) -> Sequence[str]:
         """See `queues`."""
         return self._connections.call(self.queues, "app.queues()")
@@ -41,6 +59,10 @@ class Oversight:
     def workers_sync(self) -> Sequence[WorkerInfo]:
         """See `workers`."""
         return self._connections.call(self.workers, "app.workers()")
+
+    def deregister_sync(self, worker: str) -> Sequence[WorkerInfo]:
+        """See `deregister`."""
+        return self._connections.call(lambda: self.deregister(worker), "app.deregister(...)")
 
     def job(self, queue: str, id_: str, *, generation: int | None = None) -> Job[Any]:
         """Answer a handle on any job; nothing is read. Raises: InvalidQueueName, InvalidJobId.
@@ -52,14 +74,18 @@ class Oversight:
             id=check_job_id(id_),
             generation=generation,
             _connections=self._connections,
-            _decode=self._decoded,
+            _reading=Reading(value=self._value, error=self._error),
         )
 
-    def _decoded(self, record: JobRecord, result: bytes) -> Any:
-        task = self._known_as.get(record.task)
+    def _value(self, name: str, result: bytes, job: str) -> Any:
+        task = self._known_as.get(name)
         if task is None:
-            return describe_result(result, job=record.ref.id)
-        return task.signature.decode_result(result, job=record.ref.id)
+            return describe_result(result, job=job)
+        return task.signature.decode_result(result, job=job)
+
+    def _error(self, name: str, stored: ErrorRecord) -> Exception | None:
+        task = self._known_as.get(name)
+        return None if task is None else task.policy.raises.rebuilt(stored)
 
     async def dead(self, *queues: str) -> AsyncGenerator[JobRecord, None]:
         """Answer the dead letters of these queues, or of all, newest first in each."""
