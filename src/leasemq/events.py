@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from leasemq.protocol.model import Outcome, Ref, Settled
 from leasemq.protocol.names import mask_urls, shown
 
-logger = logging.getLogger("leasemq")
+logger: logging.Logger = logging.getLogger("leasemq")
 logger.addHandler(logging.NullHandler())
 
 

@@ -84,10 +84,10 @@ class Sweep:
     ) -> None:
         if batch not in BATCHES:
             raise InvalidSetting(f"batch={batch!r} is not a whole number from 1 to 1,000")
-        self.queues = tuple(queues)
+        self.queues: tuple[str, ...] = tuple(queues)
         self._backend = backend
         self._batch = batch
-        self.prune_batch = min(PRUNED_PER_ITEM * batch, BATCHES[-1])
+        self.prune_batch: int = min(PRUNED_PER_ITEM * batch, BATCHES[-1])
         self._lease_ms = lease_ms
         self._clock = clock
         self._source = source or random.Random()  # noqa: S311 - ids of settlements; no secret hangs on them

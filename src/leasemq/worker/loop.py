@@ -60,7 +60,7 @@ class Worker:
         company: Company = THIS_PROCESS,
         hooks: Hooks = NO_HOOKS,
     ) -> None:
-        self.settings = settings or WorkerSettings()
+        self.settings: WorkerSettings = settings or WorkerSettings()
         self._backend = backend
         self._routines = by_name(routines)
         self._observer = observer
