@@ -3,6 +3,7 @@
 LeaseMQError
 ├── Refused                     fix the call: nothing was written
 │   ├── InvalidSetting          a limit, duration or option out of range (also ValueError)
+│   │   └── InvalidCursor       what is no cursor of this store's events
 │   ├── InvalidName             a queue, id, key, task or namespace that is not allowed (also ValueError)
 │   │   ├── InvalidQueueName
 │   │   └── InvalidJobId
@@ -69,6 +70,10 @@ class Refused(LeaseMQError):
 
 class InvalidSetting(Refused, ValueError):
     """A setting is out of range; the message names the field and the value."""
+
+
+class InvalidCursor(InvalidSetting):
+    """A cursor is broken, or of another store."""
 
 
 class InvalidName(Refused, ValueError):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Generic, NoReturn, TypeVar
 
@@ -19,12 +20,14 @@ from leasemq.errors import (
     WaitTimeout,
     WouldDeadlock,
 )
+from leasemq.feed import JobEvent
 from leasemq.protocol.failure import decode_error
 from leasemq.protocol.insight import CancelAnswer, JobRecord
 from leasemq.protocol.model import Acceptance, Ref, State
 from leasemq.protocol.names import check_job_id, check_queue, shown
 from leasemq.protocol.times import seconds_to_ms
 from leasemq.settings import Seconds
+from leasemq.watching import Patience, watched
 
 R = TypeVar("R")
 Decode = Callable[[JobRecord, bytes], R]
@@ -108,6 +111,32 @@ class Job(Generic[R]):
             raise WaitTimeout(f"{self} has not ended within {timeout}; it goes on") from error
         return self._outcome(record, generation)
 
+    async def watch(
+        self, cursor: str | None = None, timeout: Seconds | None = None, *, allow_wait: bool = False
+    ) -> AsyncGenerator[JobEvent, None]:
+        """Answer what happens to this life of the job: first the events that are kept, then live, to its end.
+
+        A job that is over has its last event too, made from its record if it is not kept any more. What
+        comes after the end (a removal) is not told. Survives an outage of the backend.
+
+        Args:
+            cursor: goes on after the event that had it; None begins with the first that is kept.
+            timeout: seconds or timedelta in all; 0 takes what is kept; None waits for ever.
+            allow_wait: wait even inside a running job, as for `result`.
+
+        Raises: JobNotFound, WaitTimeout, InvalidCursor, WouldDeadlock; CursorExpired if events after the
+            cursor, or after the reader who fell behind, were trimmed.
+        """
+        self._check_may_wait(allow_wait=allow_wait)
+        timeout_ms = None if timeout is None else seconds_to_ms(timeout, "timeout")
+        patience = Patience.of(timeout_ms)
+        ref = Ref(queue=self.queue, id=self.id, generation=self.generation or 0)
+        connection = await self._connections.here()
+        story = watched(connection, ref, name=str(self), cursor=cursor, patience=patience)
+        async with aclosing(story):
+            async for event in story:
+                yield event
+
     def state_sync(self) -> State:
         """See `state`; for callers without an event loop."""
         return self._connections.call(self.state, "job.state()")
@@ -124,6 +153,15 @@ class Job(Generic[R]):
         """See `result`; for callers without an event loop."""
         self._check_may_wait(allow_wait=allow_wait)
         return self._connections.call(lambda: self.result(timeout, allow_wait=True), "job.result()")
+
+    def watch_sync(
+        self, cursor: str | None = None, timeout: Seconds | None = None, *, allow_wait: bool = False
+    ) -> Iterator[JobEvent]:
+        """See `watch`; for callers without an event loop."""
+        self._check_may_wait(allow_wait=allow_wait)
+        return self._connections.iterate(
+            lambda: self.watch(cursor, timeout, allow_wait=True), "job.watch()", at_once=1
+        )
 
     def __str__(self) -> str:
         life = "" if self.generation is None else f" (generation {self.generation})"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from contextlib import aclosing
 from typing import Any
 
 from leasemq.client.connection import Connections
+from leasemq.feed import FeedPage, JobEvent, followed, paged
+from leasemq.job import Job
 from leasemq.errors import WorkerNotFound
 from leasemq.job import Job, Reading
 from leasemq.option_checks import Named
@@ -86,6 +89,52 @@ class Oversight:
     def _error(self, name: str, stored: ErrorRecord) -> Exception | None:
         task = self._known_as.get(name)
         return None if task is None else task.policy.raises.rebuilt(stored)
+
+    async def events(
+        self, cursor: str | None = None, queues: Iterable[str] = ()
+    ) -> AsyncGenerator[JobEvent, None]:
+        """Answer what happens to all jobs, as it happens, for ever; those of one job in their order.
+
+        Survives an outage of the backend: goes on from where it was.
+
+        Args:
+            cursor: goes on after the event that had it, in this process or another; None begins now,
+                `leasemq.feed.EARLIEST` with the earliest that is kept.
+            queues: only of these; none given: of all, also of queues that appear later.
+
+        Raises: InvalidCursor, InvalidQueueName; CursorExpired if events after the cursor, or after the
+            reader who fell behind, were trimmed: `earliest` goes on with what is left.
+        """
+        names = tuple(check_queue(name) for name in queues)
+        events = followed(await self._connections.here(), cursor, names)
+        async with aclosing(events):
+            async for event in events:
+                yield event
+
+    async def events_page(
+        self, cursor: str | None = None, queues: Iterable[str] = (), *, limit: int = 100
+    ) -> FeedPage:
+        """Answer up to `limit` events (1 to 1,000) that are there by now, and the cursor to go on from.
+
+        For readers that look from time to time; see `events` for `cursor` and `queues`. None as the cursor
+        answers no events, but where to begin.
+
+        Raises: InvalidCursor, InvalidQueueName, InvalidSetting, CursorExpired.
+        """
+        names = tuple(check_queue(name) for name in queues)
+        return await paged(await self._connections.here(), cursor, names, limit)
+
+    def events_sync(self, cursor: str | None = None, queues: Iterable[str] = ()) -> Iterator[JobEvent]:
+        """See `events`; it begins when the first event is asked for."""
+        return self._connections.iterate(lambda: self.events(cursor, queues), "app.events()", at_once=1)
+
+    def events_page_sync(
+        self, cursor: str | None = None, queues: Iterable[str] = (), *, limit: int = 100
+    ) -> FeedPage:
+        """See `events_page`."""
+        return self._connections.call(
+            lambda: self.events_page(cursor, queues, limit=limit), "app.events_page()"
+        )
 
     async def dead(self, *queues: str) -> AsyncGenerator[JobRecord, None]:
         """Answer the dead letters of these queues, or of all, newest first in each."""

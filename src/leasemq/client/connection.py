@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from leasemq.backend import Backend
 from leasemq.client.ends import Ends
+from leasemq.client.feed import Feed
 from leasemq.client.intake import Intake
 from leasemq.client.loop_thread import explained_at_exit, loop_thread, refuse_inside_loop
 from leasemq.errors import DurabilityTooLow, Refused
@@ -39,10 +40,12 @@ class Connection:
     capabilities: Capabilities
     intake: Intake
     ends: Ends
+    feed: Feed
 
     async def close(self) -> None:
         """Finish what is under way, then give the backend back."""
         try:
+            await self.feed.close()
             await self.ends.close()
             await self.intake.close()
         finally:  # also when whoever closes is cancelled meanwhile
@@ -140,17 +143,20 @@ class Connections:
         """Run a coroutine for a caller without a loop. Raises: SyncInsideLoop, and whatever it raises."""
         return loop_thread().call(work, instead)
 
-    def iterate(self, make: Callable[[], AsyncGenerator[T, None]], instead: str) -> Iterator[T]:
-        """Answer what an asynchronous generator yields, for a caller without a loop; read some at a time.
+    def iterate(
+        self, make: Callable[[], AsyncGenerator[T, None]], instead: str, *, at_once: int = _READ_ITEMS
+    ) -> Iterator[T]:
+        """Answer what an asynchronous generator yields, for a caller without a loop.
 
-        Raises: SyncInsideLoop, at once; and whatever the generator raises.
+        Read `at_once` at a time: 1 if the generator waits for each. Raises: SyncInsideLoop, at once; and
+        whatever the generator raises.
         """
         refuse_inside_loop(instead)
-        return self._read(make(), instead)
+        return self._read(make(), instead, at_once)
 
-    def _read(self, items: AsyncGenerator[T, None], instead: str) -> Iterator[T]:
+    def _read(self, items: AsyncGenerator[T, None], instead: str, at_once: int) -> Iterator[T]:
         try:
-            while read := self.call(lambda: _some(items), instead):
+            while read := self.call(lambda: _some(items, at_once), instead):
                 yield from read
         finally:
             self.call(items.aclose, instead)
@@ -201,7 +207,11 @@ class Connections:
             if not kept:
                 await backend.close()
         return Connection(
-            backend=backend, capabilities=capabilities, intake=Intake(backend), ends=Ends(backend)
+            backend=backend,
+            capabilities=capabilities,
+            intake=Intake(backend),
+            ends=Ends(backend),
+            feed=Feed(backend),
         )
 
     def _shared_backend(self, source: Source) -> Backend:
@@ -211,10 +221,10 @@ class Connections:
             return self._shared
 
 
-async def _some(items: AsyncGenerator[T, None]) -> list[T]:
+async def _some(items: AsyncGenerator[T, None], limit: int) -> list[T]:
     """Answer the next items, at most so many that a caller who stops early has not waited for all."""
     read: list[T] = []
-    while len(read) < _READ_ITEMS:
+    while len(read) < limit:
         try:
             read.append(await anext(items))
         except StopAsyncIteration:
