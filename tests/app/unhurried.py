@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
-from leasemq.backend import Backend, Listener
+from leasemq.backend import Backend, Listener, Renewer
 from leasemq.errors import BackendUnavailable
 from leasemq.protocol.model import Ref, Wake
 
@@ -50,6 +50,10 @@ class UnhurriedBackend:
     async def pause(self) -> None:
         """Take some turns."""
         await turns(self._dice.randrange(TURNS))
+
+    def renewer(self) -> Renewer:
+        """See `Backend.renewer`. Leases are renewed at once."""
+        return self._behind.renewer()
 
     @asynccontextmanager
     async def listen(self, queues: Sequence[str]) -> AsyncIterator[Listener]:
