@@ -43,6 +43,7 @@ class Unique:
             `debounce` does so too, and makes it due a window from now; `throttle` lets one a window in.
         until: whether the holder's `start` or its `end` frees the key; with `throttle` only the window does.
         window: seconds or timedelta after which the key is free at the latest; debounce and throttle need it.
+        at_most: with `debounce`, how long after the first call the job is due at the latest; None: no bound.
 
     Raises: InvalidSetting, InvalidName.
     """
@@ -51,22 +52,34 @@ class Unique:
     mode: UniqueMode | Literal["skip", "replace", "debounce", "throttle"] = UniqueMode.SKIP
     until: UniqueUntil | Literal["start", "end"] = UniqueUntil.END
     window: Seconds | None = None
+    at_most: Seconds | None = None
 
     def __post_init__(self) -> None:
         # What is wrong is refused where it is written, not at some later enqueue.
-        self.stored("any" if self.key is None or callable(self.key) else self.key)
+        stored = self.stored("any" if self.key is None or callable(self.key) else self.key)
+        at_most_ms, window_ms = self.at_most_ms(), stored.window_ms
+        if at_most_ms is not None and window_ms is not None and at_most_ms < window_ms:
+            raise InvalidSetting(f"at_most={self.at_most!r} is shorter than window={self.window!r}")
 
     def stored(self, key: str) -> StoredUnique:
         """Answer it as the backends know it. Raises: InvalidName for the key."""
         mode = one_of(UniqueMode, "mode", self.mode)
         if self.window is None and mode in (UniqueMode.DEBOUNCE, UniqueMode.THROTTLE):
             raise InvalidSetting(f"mode={mode.value!r} needs a window, such as window=60 (seconds)")
+        if self.at_most is not None and mode is not UniqueMode.DEBOUNCE:
+            raise InvalidSetting(
+                f"at_most={self.at_most!r} bounds a debounce; mode={mode.value!r} puts nothing off"
+            )
         return StoredUnique(
             key=check_key(key),
             mode=mode,
             until=one_of(UniqueUntil, "until", self.until),
             window_ms=None if self.window is None else positive_seconds_to_ms(self.window, "window"),
         )
+
+    def at_most_ms(self) -> int | None:
+        """Answer how long a job is put off at the longest."""
+        return None if self.at_most is None else positive_seconds_to_ms(self.at_most, "at_most")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +141,11 @@ class Naming:
     id: str | Maker | None = None  # None: a fresh one for each
     unique: Unique | None = None
     key: str | Maker | None = None
+
+    @property
+    def at_most_ms(self) -> int | None:
+        """How long what is debounced is put off at the longest."""
+        return None if self.unique is None else self.unique.at_most_ms()
 
     @property
     def first_delay(self) -> Seconds:

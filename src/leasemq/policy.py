@@ -156,6 +156,7 @@ class Plan:
             max_stalls=self.max_stalls,
             keep=self.keep,
             unique=unique,
+            at_most_ms=self.naming.at_most_ms,
             reuse=self.reuse,
             parents=self.parents,
             overrides=self.overrides,

@@ -90,6 +90,7 @@ def _check_new_job(job: NewJob) -> None:
         _check_range("trail", job.trail, TRAIL_LIMIT)
     if job.unique is not None:
         _check_unique(job.unique)
+        _check_duration("at_most_ms", job.at_most_ms)
     for parent in job.parents:
         check_queue(parent.queue)
         check_job_id(parent.id)

@@ -128,6 +128,7 @@ class NewJob:
     max_stalls: int = 2
     keep: Keep = Keep()
     unique: Unique | None = None
+    at_most_ms: int | None = None  # a debounce puts its holder off no longer than this from its creation on
     reuse: frozenset[State] = frozenset()  # terminal states that a new generation may replace
     parents: tuple[Parent, ...] = ()
     overrides: bytes = b""  # per-enqueue policy, opaque to the backend

@@ -41,6 +41,12 @@ def positive_seconds_to_ms(value: float | timedelta, name: str) -> int:
     return duration_ms
 
 
+def debounced_ms(now_ms: int, window_ms: int, created_ms: int, at_most_ms: int | None) -> int:
+    """Answer when a debounced job is due: a window from now, but no later than `at_most_ms` allows."""
+    quiet_ms = now_ms + window_ms
+    return quiet_ms if at_most_ms is None else max(now_ms, min(quiet_ms, created_ms + at_most_ms))
+
+
 def due_at_ms(moment: datetime) -> int:
     """Answer an aware datetime as milliseconds since the epoch, `fold` respected; negative before 1970.
 

@@ -133,6 +133,7 @@ def _job(dice: _Dice) -> NewJob:
         max_stalls=dice.one((2, 1, 0)),
         keep=dice.one((Keep(), Keep(), SHORT, NOTHING)),
         unique=_unique(dice) if dice.chance(0.25) else None,
+        at_most_ms=dice.one((None, None, 0, 150)),
         reuse=dice.one((frozenset[State](), TERMINAL, DEAD)),
         parents=dice.some(_parent, 2) if dice.chance(0.2) else (),
         overrides=b"o" if _flag(dice) else b"",

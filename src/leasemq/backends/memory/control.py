@@ -132,8 +132,7 @@ def obliterate(shelf: Shelf, *, force: bool) -> int | None:
 def prune(shelf: Shelf, limit: int, event_age_ms: int) -> int:
     """See `Work.prune`; the longest past its retention first."""
     now = shelf.clock()
-    for key in list(shelf.holds):
-        shelf.holder(key)  # forgets a lapsed one
+    shelf.forget_lapsed_keys()
     while shelf.events and shelf.events[0].at_ms <= now - event_age_ms:
         shelf.events.popleft()
     for job in _lapsed(shelf, shelf.results, now, limit):

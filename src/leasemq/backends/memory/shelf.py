@@ -195,10 +195,12 @@ class Shelf:
     def holder(self, key: str) -> Hold | None:
         """Answer who holds a key now."""
         hold = self.holds.get(key)
-        if hold is not None and hold.until_ms is not None and hold.until_ms <= self.clock():
-            del self.holds[key]
-            return None
-        return hold
+        is_over = hold is not None and hold.until_ms is not None and hold.until_ms <= self.clock()
+        return None if is_over else hold
+
+    def forget_lapsed_keys(self) -> None:
+        """Forget the holds whose window is over. Only a sweep does, so that a look changes nothing."""
+        self.holds = {key: hold for key, hold in self.holds.items() if self.holder(key) is not None}
 
     def take_key(self, ref: Ref, unique: Unique) -> None:
         """Give a free key to a job. A debounce's window is its quiet time, not a bound of the key."""

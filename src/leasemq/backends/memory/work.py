@@ -35,6 +35,7 @@ from leasemq.protocol.model import (
     UniqueMode,
     UniqueUntil,
 )
+from leasemq.protocol.times import debounced_ms
 
 
 def enqueue(shelf: Shelf, job: NewJob) -> Enqueued:
@@ -87,7 +88,7 @@ def _merge(shelf: Shelf, job: NewJob, unique: Unique, hold: Hold) -> Enqueued:
     if unique.mode is UniqueMode.REPLACE:
         shelf.tell(holder, EventKind.REPLACED)
         return Enqueued(ref=holder.ref, acceptance=Acceptance.REPLACED, state=holder.state)
-    holder.due_ms = shelf.clock() + (unique.window_ms or 0)
+    holder.due_ms = debounced_ms(shelf.clock(), unique.window_ms or 0, holder.created_ms, job.at_most_ms)
     if holder.state is State.BLOCKED:
         shelf.tell(holder, EventKind.REPLACED)
     else:

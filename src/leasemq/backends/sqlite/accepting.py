@@ -24,6 +24,7 @@ from leasemq.protocol.model import (
     UniqueMode,
     UniqueUntil,
 )
+from leasemq.protocol.times import debounced_ms
 
 _KNOWN = statement("enqueue_known")
 _SAME = statement("enqueue_same")
@@ -37,6 +38,7 @@ _HOLD_PUT = statement("hold_put")
 _MERGE = statement("merge")
 _MERGE_ALIAS = statement("merge_alias")
 _MERGE_FORGET = statement("merge_forget")
+_CREATED = statement("created")
 _SET_DUE = statement("set_due")
 _SET_DUE_BLOCKED = statement("set_due_blocked")
 
@@ -206,12 +208,20 @@ class _Intake:
         acceptance = Acceptance.REPLACED
         if unique.mode is UniqueMode.DEBOUNCE:
             acceptance = Acceptance.DEBOUNCED
-            row = self._debounced(row, state, self._step.now_ms + (unique.window_ms or 0))
+            row = self._debounced(row, state, self._due_ms(row, job, unique))
         state = stored_state(self._book, row)
         row.tell(self._book, EventKind.REPLACED, state)
         self._known[job.id] = row
         self._known = {id_: row if known.key == row.key else known for id_, known in self._known.items()}
         return Enqueued(ref=holder, acceptance=acceptance, state=state)
+
+    def _due_ms(self, row: JobRow, job: NewJob, unique: Unique) -> int:
+        now_ms, window_ms = self._step.now_ms, unique.window_ms or 0
+        if job.at_most_ms is None:
+            return now_ms + window_ms
+        found = _CREATED.row(self._step.connection, row.key)
+        created_ms = now_ms if found is None or type(found[0]) is not int else found[0]
+        return debounced_ms(now_ms, window_ms, created_ms, job.at_most_ms)
 
     def _debounced(self, row: JobRow, state: State, due_ms: int) -> JobRow:
         """Make the holder due at `due_ms`; answers its row as it is now."""

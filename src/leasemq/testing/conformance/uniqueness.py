@@ -170,6 +170,34 @@ async def test_a_debounced_job_runs_once_it_has_been_quiet_for_a_window(queue: Q
     assert (lease.ref.id, lease.payload) == ("j0", b"j3")
 
 
+@pytest.mark.promise("P-41", "P-31")
+async def test_a_storm_puts_a_bounded_debounce_off_no_longer_than_its_bound(queue: QueueUnderTest) -> None:
+    await queue.enqueue("j0", unique=DEBOUNCE, delay_ms=5 * SECOND_MS)
+    first_ms = (await queue.record("j0")).created_ms
+    for number in range(1, 5):
+        queue.clock.advance(3 * SECOND_MS)
+        await queue.enqueue(f"j{number}", unique=DEBOUNCE, at_most_ms=12 * SECOND_MS)
+        due_ms = (await queue.record("j0")).due_ms - first_ms
+        assert due_ms == min(5 + 3 * number, 12) * SECOND_MS
+
+    assert await queue.state("j0") is State.WAITING
+    queue.clock.advance(3 * SECOND_MS)
+    (answer,) = await queue.enqueue("late", unique=DEBOUNCE, at_most_ms=12 * SECOND_MS)
+    assert (answer.acceptance, answer.state) == (Acceptance.DEBOUNCED, State.WAITING)
+    assert (await queue.record("j0")).due_ms == queue.clock()
+
+
+@pytest.mark.promise("P-41")
+async def test_a_blocked_job_is_debounced_within_its_bound(queue: QueueUnderTest) -> None:
+    await queue.put(builders.with_parent("a", "p", unique=DEBOUNCE))
+    queue.clock.advance(SECOND_MS)
+
+    (answer,) = await queue.enqueue("b", unique=DEBOUNCE, at_most_ms=2 * SECOND_MS)
+
+    assert answer.state is State.BLOCKED
+    assert (await queue.record("a")).due_ms == queue.clock() + SECOND_MS
+
+
 @pytest.mark.promise("P-41", "A-6")
 async def test_throttle_lets_one_through_per_window_whatever_becomes_of_it(queue: QueueUnderTest) -> None:
     await queue.finish("a", unique=THROTTLE)
