@@ -7,9 +7,8 @@ from contextlib import aclosing
 from typing import Any
 
 from leasemq.client.connection import Connections
-from leasemq.feed import FeedPage, JobEvent, followed, paged
-from leasemq.job import Job
 from leasemq.errors import WorkerNotFound
+from leasemq.feed import FeedPage, JobEvent, followed, paged
 from leasemq.job import Job, Reading
 from leasemq.option_checks import Named
 from leasemq.protocol.envelope import describe_result
