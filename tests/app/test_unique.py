@@ -50,6 +50,9 @@ async def test_a_plain_text_mode_does_what_the_mode_does(app: App) -> None:
         ({"window": -1}, "window=-1 "),
         ({"mode": "debounce"}, "needs a window"),
         ({"mode": UniqueMode.THROTTLE}, "needs a window"),
+        ({"at_most": 60}, "at_most=60 bounds a debounce"),
+        ({"mode": "debounce", "window": 5, "at_most": 0}, "at_most=0 "),
+        ({"mode": "debounce", "window": 5, "at_most": 4}, "at_most=4 is shorter than window=5"),
     ],
 )
 def test_a_wrong_word_is_refused_where_it_is_written(words: dict[str, Any], said: str) -> None:
