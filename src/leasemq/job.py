@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Generic, NoReturn, TypeVar
 
 from leasemq.client.connection import Connections
+from leasemq.client.explaining import explained
 from leasemq.context import running_job
 from leasemq.errors import (
     JobCancelled,
@@ -25,7 +26,9 @@ from leasemq.protocol.failure import decode_error
 from leasemq.protocol.insight import CancelAnswer, JobRecord
 from leasemq.protocol.model import Acceptance, Ref, State
 from leasemq.protocol.names import check_job_id, check_queue, shown
+from leasemq.protocol.reasons import Reason
 from leasemq.protocol.times import seconds_to_ms
+from leasemq.protocol.why import Asked
 from leasemq.settings import Seconds
 from leasemq.watching import Patience, watched
 
@@ -68,6 +71,14 @@ class Job(Generic[R]):
         if self.generation not in (None, record.ref.generation):
             raise JobNotFound(f"no {self} any more: the id is now at generation {record.ref.generation}")
         return record
+
+    async def why(self) -> Sequence[Reason]:
+        """Answer why the job does not run, or ran more than once: the true reason first.
+
+        By the same facts as a claim. Never empty: of a job that nobody knows it says so.
+        """
+        asked = Asked(id=self.id, generation=self.generation, acceptance=self.acceptance)
+        return await explained((await self._connections.here()).backend, self.queue, asked)
 
     async def cancel(self) -> CancelAnswer:
         """Cancel: `cancelled` (it never starts), `cancelling` (it runs) or `finished` (too late).
@@ -144,6 +155,10 @@ class Job(Generic[R]):
     def record_sync(self) -> JobRecord:
         """See `record`; for callers without an event loop."""
         return self._connections.call(self.record, "job.record()")
+
+    def why_sync(self) -> Sequence[Reason]:
+        """See `why`; for callers without an event loop."""
+        return self._connections.call(self.why, "job.why()")
 
     def cancel_sync(self) -> CancelAnswer:
         """See `cancel`; for callers without an event loop."""

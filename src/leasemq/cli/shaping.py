@@ -102,6 +102,7 @@ def worker_plain(worker: WorkerInfo) -> dict[str, Any]:
         "slots": worker.slots,
         "running": worker.running,
         "jobs": [ref_plain(ref) for ref in worker.jobs],
+        "tasks": list(worker.tasks),
         "seen_at": iso_utc(worker.seen_ms),
     }
 

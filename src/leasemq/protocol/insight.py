@@ -249,6 +249,7 @@ class WorkerInfo:
     running: int
     seen_ms: int = 0  # filled in by the backend
     jobs: tuple[Ref, ...] = ()  # that it holds, the first hundred; of one that ended, while it is written
+    tasks: tuple[str, ...] = ()  # names and aliases that it knows; empty: it did not say
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

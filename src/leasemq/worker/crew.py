@@ -32,8 +32,8 @@ from leasemq.worker.health import Health, Phase
 from leasemq.worker.keeper import Keeper, Round
 from leasemq.worker.link import Link
 from leasemq.worker.outlook import Outlook
-from leasemq.worker.registry import JOBS_SHOWN, VERSION, announce
-from leasemq.worker.routine import Routine
+from leasemq.worker.registry import JOBS_SHOWN, VERSION, announce, tasks_shown
+from leasemq.worker.routine import Routine, by_name
 from leasemq.worker.settings import ANNOUNCE_TTL_MS, WorkerSettings
 from leasemq.worker.settler import Bounds, Ending, Lane
 from leasemq.worker.sweeper import FollowUps, Sweeper
@@ -66,6 +66,7 @@ class Crew:
         # First of all, so that whatever is made here logs as this worker.
         self.logs_as = this_worker.set((settings.name, self.incarnation))
         self.queues = tuple(settings.queues)
+        self._tasks = tasks_shown(by_name(routines))
         self.suspect_queue: str | None = None  # a suspect waits there for this process to run empty
         self.suspect_held = False  # one runs here, with the process to itself
         self.is_hearing = asyncio.Event()
@@ -321,6 +322,7 @@ class Crew:
             slots=self.settings.concurrency,
             running=self.attempts.running,
             jobs=tuple(held[:JOBS_SHOWN]),
+            tasks=self._tasks,
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from leasemq.backend import Backend
 from leasemq.errors import BackendUnavailable, IndeterminateWrite
@@ -16,6 +16,7 @@ VERSION = "0.1.0"  # the package's; a test compares it with pyproject.toml
 WHO = "announce"
 RETIRE_MS = 250
 JOBS_SHOWN = 100
+TASKS_SHOWN = 200
 SETTLE_MS = 1_000  # a job that is over before that is not worth an announcement of its own
 APART_MS = 4_000  # however often what it holds changes
 
@@ -46,6 +47,12 @@ async def _until_due(told: WorkerInfo, info: Callable[[], WorkerInfo], changed: 
                 await asyncio.sleep(SETTLE_MS / 1_000)
     except TimeoutError:
         pass
+
+
+def tasks_shown(names: Iterable[str]) -> tuple[str, ...]:
+    """Answer the names to announce; none if they are too many, for a part would deny the rest."""
+    known = tuple(sorted(names))
+    return known if len(known) <= TASKS_SHOWN else ()
 
 
 async def retire(backend: Backend, incarnation: str) -> None:

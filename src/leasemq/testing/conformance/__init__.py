@@ -66,6 +66,8 @@ MODULES = (
     "trails",
     "counting",
     "standing",
+    "why_not_started",
+    "why_started",
     "reading",
     "naming",
     "corruption",
@@ -94,7 +96,7 @@ def _gather() -> dict[str, object]:
 
 # Asserts explain themselves only in modules that pytest rewrites, which it does when they are first imported.
 pytest.register_assert_rewrite(
-    *(f"{__name__}.{name}" for name in (*MODULES, "books", "queue_under_test", "relay"))
+    *(f"{__name__}.{name}" for name in (*MODULES, "books", "queue_under_test", "relay", "asking"))
 )
 
 _PUBLIC = _gather()
