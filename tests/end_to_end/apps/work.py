@@ -103,6 +103,23 @@ async def counted(ctx: Ctx) -> None:
     scribe().write("start", sync=False, job=ctx.job_id, attempt=ctx.attempt, fence=ctx.fence)
 
 
+@task(name="brief")
+async def brief(ctx: Ctx, takes_s: float) -> str:
+    """Takes a moment; one of so many that its lines are not synced."""
+    scribe().write("start", sync=False, job=ctx.job_id, attempt=ctx.attempt, fence=ctx.fence)
+    await asyncio.sleep(takes_s)
+    return ctx.job_id
+
+
+@task(name="first_fails", retry=Retry(2, base=0.05, jitter="none"))
+async def first_fails(ctx: Ctx) -> str:
+    """Fails in its first run, and succeeds in its second."""
+    started(ctx)
+    if ctx.attempt == 1:
+        raise ValueError("the first run fails")
+    return name()
+
+
 @task(name="gated")
 async def gated(ctx: Ctx, gate: str) -> str:
     """Returns when the gate is opened."""
