@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import pytest
@@ -43,17 +44,25 @@ def test_eight_workers_on_one_file_meet_no_error(place: Place) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.promise("P-40", "B45")
-def test_one_id_from_five_processes_at_once_is_one_job(place: Place) -> None:
-    producers = [place.program("same_id", "X", "10", name=f"p{number}") for number in range(5)]
-    place.ledger.wait("ready", nth=5)
-    place.open_gate("go")
-    codes = [producer.exit_code() for producer in producers]
+@pytest.mark.promise("P-40", "P-41", "P-93", "A-5", "A-6", "B45")
+@pytest.mark.parametrize(("processes", "calls"), [(20, 1), (5, 50)])
+def test_one_id_or_key_from_many_processes_at_once_is_one_job(
+    place: Place, processes: int, calls: int
+) -> None:
+    crowd = place.program("crowd", str(processes), str(calls))
+    code = crowd.exit_code()
 
-    answers = [line.values["created"] for line in place.ledger.lines("enqueued", "X")]
-    assert codes == [0] * 5
-    assert (answers.count(True), answers.count(False)) == (1, 49)
-    assert place.counts().accepted == 1
+    assert code == 0, crowd.output
+    others = processes * calls - 1
+    assert json.loads(crowd.output) == {
+        **{f"{way} created": 1 for way in ("id", "skip", "replace", "debounce", "throttle")},
+        "id existing": others,
+        "skip skipped": others,
+        "replace replaced": others,
+        "debounce debounced": others,
+        "throttle skipped": others,
+    }
+    assert place.counts().accepted == 5
 
 
 @pytest.mark.slow
