@@ -19,7 +19,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from leasemq.operations import Control, Insight, Schedules
-from leasemq.protocol.insight import Capabilities
+from leasemq.protocol.insight import EVENT_AGE_MS, Capabilities
 from leasemq.protocol.model import (
     Advanced,
     Attached,
@@ -149,7 +149,7 @@ class Work(Protocol):
     async def expired(self, queue: str, limit: int) -> Sequence[Lease]:
         """Answer up to `limit` leases past their deadline, oldest first. Reads only."""
 
-    async def prune(self, queue: str, limit: int) -> int:
+    async def prune(self, queue: str, limit: int, event_age_ms: int = EVENT_AGE_MS) -> int:
         """Remove up to `limit` terminal records past their retention, and results and events past theirs.
 
         Answers how many records were removed.

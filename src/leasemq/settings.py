@@ -16,7 +16,7 @@ from typing import Any, TypedDict
 
 from leasemq.errors import InvalidDelay, InvalidName, InvalidSetting
 from leasemq.protocol.envelope import DEFAULT_LIMIT_BYTES, HARD_LIMIT_BYTES
-from leasemq.protocol.insight import Durability
+from leasemq.protocol.insight import EVENT_AGE_MS, Durability
 from leasemq.protocol.model import DAY_MS, Keep
 from leasemq.protocol.names import check_namespace, check_queue, mask_url, shown
 from leasemq.protocol.times import positive_seconds_to_ms, seconds_to_ms
@@ -44,6 +44,7 @@ class Settings:
     keep_result_ms: int = DAY_MS
     keep_record_ms: int | None = None  # None: a day longer than the result
     keep_dead_ms: int = 30 * DAY_MS
+    keep_events_ms: int = EVENT_AGE_MS
     require_durability: Durability | None = None
 
     @property
@@ -71,6 +72,7 @@ class SettingArguments(TypedDict, total=False):
     keep_result: Seconds
     keep_record: Seconds
     keep_dead: Seconds
+    keep_events: Seconds
     require_durability: str
 
 
@@ -242,7 +244,7 @@ def _shown(name: str, value: object) -> object:
     return list(value) if isinstance(value, tuple) else value
 
 
-_TIMES = frozenset({"lease", "drain", "keep_result", "keep_record", "keep_dead"})
+_TIMES = frozenset({"lease", "drain", "keep_result", "keep_record", "keep_dead", "keep_events"})
 _READERS: Mapping[str, tuple[str, Callable[[object], object]]] = {
     "url": ("url", partial(_text, "url")),
     "namespace": ("namespace", _namespace),
@@ -256,6 +258,7 @@ _READERS: Mapping[str, tuple[str, Callable[[object], object]]] = {
     "keep_result": ("keep_result_ms", partial(_from_zero, "keep_result")),
     "keep_record": ("keep_record_ms", partial(_from_zero, "keep_record")),
     "keep_dead": ("keep_dead_ms", partial(_from_zero, "keep_dead")),
+    "keep_events": ("keep_events_ms", partial(_positive, "keep_events")),
     "require_durability": ("require_durability", _durability),
 }
 _DEFAULTS: Mapping[str, object] = {one.name: one.default for one in fields(Settings)}

@@ -75,6 +75,7 @@ def worker_maker(
         "concurrency": options.get("concurrency", settings.concurrency),
         "lease_ms": settings.lease_ms,
         "drain_ms": settings.drain_ms,
+        "event_age_ms": settings.keep_events_ms,
         "sweep": options.get("sweep", True),
     }
     if "lease" in options:

@@ -155,10 +155,10 @@ class MemoryBackend:
             past = [lease for lease in leases if lease.lease_until_ms <= now]
             return tuple(sorted(past, key=lambda lease: lease.lease_until_ms)[:limit])
 
-    async def prune(self, queue: str, limit: int) -> int:
+    async def prune(self, queue: str, limit: int, event_age_ms: int = EVENT_AGE_MS) -> int:
         """See `Work.prune`."""
         with self.turn(queue) as shelf:
-            return control.prune(shelf, limit, EVENT_AGE_MS)
+            return control.prune(shelf, limit, event_age_ms)
 
     async def outbox(self, queue: str, limit: int) -> Sequence[FollowUp]:
         """See `Work.outbox`."""

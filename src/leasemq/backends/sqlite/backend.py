@@ -42,6 +42,7 @@ from leasemq.clock import Clock, wall_ms
 from leasemq.errors import Unsupported
 from leasemq.operations import ANY_STATE
 from leasemq.protocol.insight import (
+    EVENT_AGE_MS,
     EVENT_LIMIT,
     CancelAnswer,
     Capabilities,
@@ -190,9 +191,9 @@ class SqliteBackend:
         """See `Work.expired`."""
         return await self._read(lambda step: claiming.expired(step, queue, limit))
 
-    async def prune(self, queue: str, limit: int) -> int:
+    async def prune(self, queue: str, limit: int, event_age_ms: int = EVENT_AGE_MS) -> int:
         """See `Work.prune`."""
-        return await self._write(lambda step: sweeping.prune(step, queue, limit))
+        return await self._write(lambda step: sweeping.prune(step, queue, limit, event_age_ms))
 
     async def outbox(self, queue: str, limit: int) -> Sequence[FollowUp]:
         """See `Work.outbox`."""

@@ -9,7 +9,7 @@ from leasemq.backends.sqlite.ending import drop
 from leasemq.backends.sqlite.rows import LEASE_KEY, JobRow, is_lease
 from leasemq.backends.sqlite.statements import statement
 from leasemq.backends.sqlite.step import Book, Step
-from leasemq.protocol.insight import EVENT_AGE_MS, EventKind
+from leasemq.protocol.insight import EventKind
 from leasemq.protocol.model import Advanced, State
 
 _DUE = statement("due")
@@ -41,13 +41,13 @@ def advance(step: Step, queue: str, limit: int) -> Advanced:
     return Advanced(promoted=len(rows), expired=expired, next_due_in_ms=next_due_in_ms(step, book))
 
 
-def prune(step: Step, queue: str, limit: int) -> int:
+def prune(step: Step, queue: str, limit: int, event_age_ms: int) -> int:
     """See `Work.prune`."""
     book = step.book(queue)
     if book is None:
         return 0
     _HOLD_LAPSE.run(step.connection, book.key, step.now_ms)
-    _forget_old_events(step, book)
+    _forget_old_events(step, book, event_age_ms)
     found = _RESULTS.row(step.connection, book.key, step.now_ms, max(limit, 0))
     if found is not None and found[0] != "[]":
         _RESULTS_DELETE.run(step.connection, found[0])
@@ -79,8 +79,8 @@ def obliterate(step: Step, queue: str, until_key: int | None, *, force: bool) ->
     return Part(removed=len(rows), until_key=until_key, has_more=len(rows) == _PART)
 
 
-def _forget_old_events(step: Step, book: Book) -> None:
-    first = _EVENT_FIRST_KEPT.row(step.connection, book.key, step.now_ms - EVENT_AGE_MS)
+def _forget_old_events(step: Step, book: Book, age_ms: int) -> None:
+    first = _EVENT_FIRST_KEPT.row(step.connection, book.key, step.now_ms - age_ms)
     floor = book.event_number if first is None else first[0] - 1
     if floor > book.event_floor:
         book.event_floor, book.changed = floor, True
