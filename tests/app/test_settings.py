@@ -145,6 +145,18 @@ def test_a_record_outlives_its_result_by_a_day_unless_it_is_set_to_less() -> Non
     assert found({})[0].keep == Keep()
 
 
+@pytest.mark.promise("P-62", "E-30")
+async def test_events_are_kept_a_week_or_as_long_as_the_app_says() -> None:
+    kept = []
+    for app in (App("memory://"), App("memory://", keep_events=timedelta(hours=1))):
+        app.task(name="t")(sorted)
+        async with app:
+            kept.append(app.worker().settings.event_age_ms)
+
+    assert kept == [7 * 24 * 3_600_000, 3_600_000]
+    assert App("memory://", keep_events=90).settings.keep_events_ms == 90_000
+
+
 async def test_an_app_without_a_url_says_what_to_do() -> None:
     with pytest.raises(InvalidSetting, match=r"sqlite:///jobs.db.*LEASEMQ_URL.*pyproject"):
         await App().prepare()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from leasemq.protocol.insight import EventKind
 from leasemq.protocol.model import Claimant, Keep, NewJob, State
 from tests.worker.conftest import Theatre
 from tests.worker.stage import QUEUE, Stage
@@ -99,5 +100,26 @@ def test_a_flood_of_records_to_prune_does_not_hold_up_the_recovery_of_the_dead(t
         await stage.until_ended(dead, queue="other", patience_s=4)
         assert (await stage.job(dead, "other")).state is State.COMPLETED
         assert (await stage.backend.counts(QUEUE)).stored > 0, "the flood was not over yet"
+
+    theatre(play)
+
+
+@pytest.mark.promise("P-62", "E-30")
+def test_a_worker_forgets_events_that_are_as_old_as_it_is_told_and_keeps_the_records(
+    theatre: Theatre,
+) -> None:
+    async def play(stage: Stage) -> None:
+        async def kinds(pass_s: float) -> list[EventKind]:
+            await stage.pass_time(pass_s)
+            return [one.kind for one in (await stage.backend.events(QUEUE, "", 10)).events]
+
+        await stage.backend.enqueue(QUEUE, [NewJob(id="a", task="t", payload=b"{}")])
+        await stage.backend.cancel(QUEUE, ["a"])
+        stage.start(lease_ms=LEASE_MS)
+        assert await kinds(600) == [EventKind.ENQUEUED, EventKind.CANCELLED]
+        stage.start(lease_ms=LEASE_MS, event_age_ms=1_200_000)
+        assert await kinds(300) == [EventKind.ENQUEUED, EventKind.CANCELLED]
+        assert await kinds(600) == []
+        assert (await stage.backend.counts(QUEUE)).stored == 1
 
     theatre(play)

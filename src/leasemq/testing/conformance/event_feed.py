@@ -8,7 +8,7 @@ from leasemq.errors import CursorExpired
 from leasemq.protocol.insight import EVENT_AGE_MS, Event, EventKind
 from leasemq.protocol.model import Keep, State
 from leasemq.testing.conformance import builders
-from leasemq.testing.conformance.builders import SECOND_MS
+from leasemq.testing.conformance.builders import HOUR_MS, SECOND_MS
 from leasemq.testing.conformance.queue_under_test import ALL, QueueUnderTest
 
 RUN_ONCE = [EventKind.ENQUEUED, EventKind.CLAIMED, EventKind.COMPLETED]
@@ -149,6 +149,21 @@ async def test_events_do_not_outlive_their_age(queue: QueueUnderTest) -> None:
     await queue.backend.prune(queue.name, ALL)
 
     assert [event.ref.id for event in await queue.events()] == ["young"]
+
+
+@pytest.mark.promise("P-62", "E-30")
+async def test_events_have_a_retention_of_their_own(queue: QueueUnderTest) -> None:
+    await queue.finish("kept", keep=Keep(result_ms=HOUR_MS, record_ms=HOUR_MS))
+    await queue.finish("gone", keep=Keep(result_ms=SECOND_MS, record_ms=SECOND_MS))
+    queue.clock.advance(2 * SECOND_MS)
+    await queue.backend.prune(queue.name, ALL, 3 * SECOND_MS)
+    assert await queue.story("gone") == [*RUN_ONCE, EventKind.REMOVED]
+    queue.clock.advance(SECOND_MS)
+
+    await queue.backend.prune(queue.name, ALL, 3 * SECOND_MS)
+
+    assert [event.kind for event in await queue.events()] == [EventKind.REMOVED]
+    assert (await queue.record("kept")).state is State.COMPLETED
 
 
 @pytest.mark.promise("P-62", "P-43")
