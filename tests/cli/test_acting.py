@@ -39,7 +39,10 @@ def test_a_mistyped_name_among_several_changes_nothing(jobs: App, leasemq: Comma
 def test_jobs_are_promoted_removed_and_replayed(jobs: App, leasemq: Command) -> None:
     assert leasemq("promote", "later", AT).out == "mail/later: promoted\n"
     answer = leasemq("promote", "later", AT)
-    assert (answer.code, answer.err) == (1, "error: job later is waiting, so it cannot be promoted\n")
+    assert (answer.code, answer.err) == (
+        1,
+        "error: job later is waiting, so it cannot be promoted: only a scheduled job can be\n",
+    )
     assert leasemq("cancel", "later", AT).code == 0
     assert leasemq("replay", "later", AT).out == "mail/later: replayed\n"
     assert leasemq("remove", "later", "--force", AT).out == "mail/later: removed\n"

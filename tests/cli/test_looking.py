@@ -82,7 +82,7 @@ def test_jobs_are_listed_newest_first_by_queue_state_task_and_id(filled: App, le
     assert ids("--task", "add") == ["sum"]
     assert ids("mail", "--id", "lat") == ["later"]
     assert ids("--limit", "2") == ["sum", "waits"]
-    assert ids("unknown") == []
+    assert leasemq("jobs", "unknown", AT, "--json").code == 1
 
 
 @pytest.mark.promise("A-45")

@@ -10,9 +10,13 @@ from importlib.metadata import PackageNotFoundError, version
 
 import click
 
-from leasemq.cli.acting import cancel, drain, pause, promote, remove, replay, resume
-from leasemq.cli.looking import config, dead, doctor, job, jobs, queues, workers
+from leasemq.cli.acting import cancel, promote, remove, replay, reprioritise, reschedule
+from leasemq.cli.dead_letters import dead
+from leasemq.cli.looking import config, doctor, job, jobs, migrate
+from leasemq.cli.registry import workers
 from leasemq.cli.running import demo, worker
+from leasemq.cli.sections import Sections
+from leasemq.cli.whole_queues import drain, obliterate, pause, purge, queues, resume
 from leasemq.errors import IllegalMove, LeaseMQError, Refused, UniqueConflict, Unsupported
 from leasemq.protocol.names import mask_urls, shown
 
@@ -29,7 +33,19 @@ def _version() -> str:
         return "of this checkout"
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+EXITS = """
+\b
+Exit codes: 0 done, 1 not found or not possible, 2 wrong use, 130 interrupted or not confirmed.
+Every command but `worker` answers in JSON with --json. They find the store by --url or --app, else
+LEASEMQ_URL, else [tool.leasemq] in pyproject.toml.
+"""
+
+
+@click.group(
+    cls=Sections,
+    epilog=EXITS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(_version(), message="leasemq %(version)s")
 def commands() -> None:
     """LeaseMQ: an at-least-once task queue whose leases are fenced."""
@@ -45,15 +61,21 @@ for command in (
     cancel,
     replay,
     promote,
+    reprioritise,
+    reschedule,
     remove,
     pause,
     resume,
     drain,
+    purge,
+    obliterate,
+    migrate,
     demo,
     config,
     doctor,
 ):
     commands.add_command(command)
+commands.add_command(migrate, "install")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

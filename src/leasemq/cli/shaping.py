@@ -11,6 +11,7 @@ from leasemq.protocol.failure import decode_error
 from leasemq.protocol.insight import Attempt, Capabilities, Counts, JobRecord, RefusedWrite, WorkerInfo
 from leasemq.protocol.model import Ref, State
 from leasemq.protocol.times import iso_utc
+from leasemq.selection import Tally
 
 STATES = tuple(State)
 
@@ -76,6 +77,27 @@ def job_plain(record: JobRecord) -> dict[str, Any]:
         "refused": [_refused_plain(write) for write in record.refused],
         "refused_count": record.refused_count,
         "log": [_read(line, lambda stored: decode_plain(stored, what="log line")) for line in record.log],
+    }
+
+
+def tally_plain(queue: str, tally: Tally) -> dict[str, Any]:
+    """Answer what a bulk action did in one queue, and the first hundred jobs that it did not change."""
+    return {
+        "queue": queue,
+        "done": tally.done,
+        "cancelling": tally.cancelling,
+        "conflicts": tally.conflicts,
+        "left_alone": tally.left_alone,
+        "not_found": tally.not_found,
+        "not_done": [
+            {
+                "id": one.id,
+                "why": one.change.value,
+                "state": None if one.state is None else one.state.value,
+                "holder": None if one.holder is None else ref_plain(one.holder),
+            }
+            for one in tally.not_done
+        ],
     }
 
 

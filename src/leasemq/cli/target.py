@@ -61,7 +61,17 @@ def looked_at(url: str | None, app_name: str | None, work: Callable[[App], Corou
     """Run a command that needs a backend which exists already, and answer what it answers."""
     app = named_app(url, app_name)
     _check_exists(app)
+    return _run(app, work)
 
+
+def created_at(url: str | None, app_name: str | None, work: Callable[[App], Coroutine[Any, Any, T]]) -> T:
+    """Run a command that may make the store."""
+    app = named_app(url, app_name)
+    _check_shared(app)
+    return _run(app, work)
+
+
+def _run(app: App, work: Callable[[App], Coroutine[Any, Any, T]]) -> T:
     async def run() -> T:
         async with app:
             return await work(app)
@@ -109,18 +119,20 @@ def _refusal(module_name: str, error: Exception) -> InvalidSetting:
     return InvalidSetting(f"importing {shown(module_name)} raised {type(error).__name__}{where}: {error}")
 
 
-def _check_exists(app: App) -> None:
-    """Refuse to look into what is not there: opening would create it, in another program's file too."""
+def _check_shared(app: App) -> None:
     url = app.settings.url
-    if url is None:
-        return
-    scheme = checked_scheme(url)
-    if scheme.name == "memory":
+    if url is not None and checked_scheme(url).name == "memory":
         raise click.ClickException(
             f"{mask_url(url)} lives inside one process, so no other can look into it; use a file, sqlite:///jobs.db"
         )
-    path = sqlite_path(url)
-    if path is None:
+
+
+def _check_exists(app: App) -> None:
+    """Refuse to look into what is not there: opening would create it, in another program's file too."""
+    _check_shared(app)
+    url = app.settings.url
+    path = None if url is None else sqlite_path(url)
+    if url is None or path is None:
         return
     if not os.path.exists(path):  # Path.exists() raises for a name that is too long
         raise click.ClickException(f"there is no file {shown(path)}; nothing was ever enqueued there")
