@@ -152,7 +152,7 @@ class Work(Protocol):
     async def prune(self, queue: str, limit: int, event_age_ms: int = EVENT_AGE_MS) -> int:
         """Remove up to `limit` terminal records past their retention, and results and events past theirs.
 
-        Answers how many records were removed.
+        Answers how many records and results it took; `limit` or more says that more may be left.
         """
 
     async def outbox(self, queue: str, limit: int) -> Sequence[FollowUp]:

@@ -17,6 +17,7 @@ from leasemq.protocol.insight import (
     JobRecord,
     Page,
     Schedule,
+    Slip,
     TrailPage,
     WorkerInfo,
 )
@@ -64,7 +65,7 @@ class Control(Protocol):
     async def remove(
         self, queue: str, ids: Sequence[str], *, force: bool, states: frozenset[State] = ANY_STATE
     ) -> Sequence[Changed]:
-        """Delete jobs and all that is stored with them; active ones only with `force`.
+        """Delete jobs and all that is stored under their ids; active ones only with `force`.
 
         One that is found in another state than `states` is answered `illegal` and left alone.
         """
@@ -93,6 +94,13 @@ class Insight(Protocol):
 
     async def get(self, queue: str, ids: Sequence[str]) -> Sequence[JobRecord | None]:
         """Answer the records; None where there is none."""
+
+    async def slips(self, queue: str, lives: Sequence[tuple[str, int]]) -> Sequence[Slip | None]:
+        """Answer results that outlived their record, by id and generation (0: the newest one).
+
+        A result due to be kept leaves a slip in the very step in which retention or `reuse` takes the
+        completed record. An operator's removal leaves none, and takes those of the id along.
+        """
 
     async def find(self, queue: str, where: Filter, cursor: str | None, limit: int) -> Page:
         """Answer jobs that match, by acceptance, in pages of at most 1,000, and 1 MiB of values."""

@@ -103,6 +103,16 @@ class JobRecord:
     trail: int = 0  # entries of its own trail that it keeps; 0: it has none
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slip:
+    """The result of a completed job whose record is gone, or made way for the next life of its id."""
+
+    ref: Ref
+    task: str
+    result: bytes
+    until_ms: int  # kept so long
+
+
 PAGE_BYTES = 1024 * 1024
 Found = TypeVar("Found", bound="JobRecord | CorruptRecord")  # what is stored, or why it cannot be read
 
@@ -169,6 +179,11 @@ class Counts:
     def stored(self) -> int:
         """Jobs whose record is kept."""
         return self.accepted - self.removed
+
+    @property
+    def dead_letters(self) -> int:
+        """Jobs that failed or expired, and are kept."""
+        return self.failed + self.expired
 
 
 class EventKind(StrEnum):

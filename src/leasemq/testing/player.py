@@ -350,6 +350,8 @@ class Player:
         }
         for queue in QUEUES:
             everything[f"records of {queue}"] = await backend.get(queue, IDS)
+            lives = [(id_, generation) for id_ in IDS for generation in range(4)]
+            everything[f"slips of {queue}"] = await backend.slips(queue, lives)
             everything[f"all of {queue}"] = [
                 record.ref for record in (await backend.find(queue, Filter(), None, 1_000)).jobs
             ]

@@ -32,6 +32,7 @@ HOUR_MS = 3_600_000
 STEPS_MS = (1, 50, 50, 150, 150, 150, 1_500, 1_500, 1_500, HOUR_MS, -HOUR_MS, 8 * DAY_MS)
 SHORT = Keep(result_ms=50, record_ms=100, dead_ms=200)
 NOTHING = Keep(result_ms=0, record_ms=0, dead_ms=0)
+LATE_RESULT = Keep(result_ms=150, record_ms=50, dead_ms=50)
 TWISTS = ("number", "nonce", "generation", "unknown job", "repeated", "repeated", "repeated")
 LIMITS = (1, 2, 3, 100, 1, 2, 3, 100, 0)
 
@@ -131,7 +132,7 @@ def _job(dice: _Dice) -> NewJob:
         delay_ms=dice.one((0, 0, 0, 0, 50, 150)),
         ttl_ms=dice.one((None, None, None, 100, 5_000)),
         max_stalls=dice.one((2, 1, 0)),
-        keep=dice.one((Keep(), Keep(), SHORT, NOTHING)),
+        keep=dice.one((Keep(), Keep(), SHORT, NOTHING, LATE_RESULT)),
         unique=_unique(dice) if dice.chance(0.25) else None,
         at_most_ms=dice.one((None, None, 0, 150)),
         reuse=dice.one((frozenset[State](), TERMINAL, DEAD)),

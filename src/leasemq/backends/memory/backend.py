@@ -32,6 +32,7 @@ from leasemq.protocol.insight import (
     JobRecord,
     Page,
     Schedule,
+    Slip,
     TrailPage,
     WorkerInfo,
 )
@@ -278,6 +279,11 @@ class MemoryBackend:
         with self.turn(queue) as shelf:
             found = (shelf.jobs.get(id_) for id_ in ids)
             return tuple(None if job is None else job.record(self._clock()) for job in found)
+
+    async def slips(self, queue: str, lives: Sequence[tuple[str, int]]) -> Sequence[Slip | None]:
+        """See `Insight.slips`."""
+        with self.turn(queue) as shelf:
+            return tuple(shelf.slips.find(*life, self._clock()) for life in lives)
 
     async def find(self, queue: str, where: Filter, cursor: str | None, limit: int) -> Page:
         """See `Insight.find`."""

@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Iterable
 from itertools import islice
 
-from leasemq.backends.memory.shelf import Lane, Shelf
+from leasemq.backends.memory.shelf import Shelf
 from leasemq.backends.memory.stored import Stored
 from leasemq.protocol.insight import CancelAnswer, Change, Changed, EventKind
 from leasemq.protocol.model import NOT_STARTED, State, UniqueMode
@@ -91,6 +91,7 @@ def remove(shelf: Shelf, job: Stored, states: frozenset[State], *, force: bool) 
         return _illegal(job)
     answer = _done(job)
     shelf.drop(job)
+    shelf.slips.forget(job.ref.id)
     return answer
 
 
@@ -126,6 +127,7 @@ def obliterate(shelf: Shelf, *, force: bool) -> int | None:
     """See `Control.obliterate`."""
     if shelf.active and not force:
         return None
+    shelf.slips.clear()
     return _drop_all(shelf, sorted(shelf.jobs.values(), key=lambda job: job.accepted))
 
 
@@ -135,20 +137,24 @@ def prune(shelf: Shelf, limit: int, event_age_ms: int) -> int:
     shelf.forget_lapsed_keys()
     while shelf.events and shelf.events[0].at_ms <= now - event_age_ms:
         shelf.events.popleft()
-    for job in _lapsed(shelf, shelf.results, now, limit):
-        job.result = None
-    return _drop_all(shelf, _lapsed(shelf, shelf.kept, now, limit))
+    return _prune_jobs(shelf, now, limit) + shelf.slips.lapse(now, limit)
 
 
-def _lapsed(shelf: Shelf, lane: Lane, now: int, limit: int) -> list[Stored]:
-    """Take up to `limit` ended jobs whose time on this lane has come, past stale entries."""
-    lapsed: list[Stored] = []
-    while lane and lane[0][0] <= now and len(lapsed) < limit:
+def _prune_jobs(shelf: Shelf, now: int, limit: int) -> int:
+    """Take the record, or before that the result, of up to `limit` jobs."""
+    taken, lane = 0, shelf.kept
+    while lane and lane[0][0] <= now and taken < limit:
         _, order, id_ = heapq.heappop(lane)
         job = shelf.jobs.get(id_)
-        if job is not None and job.order == order and job.ended_ms is not None:
-            lapsed.append(job)
-    return lapsed
+        if job is None or job.order != order or job.ended_ms is None or job.keep_until_ms is None:
+            continue  # a stale entry
+        taken += 1
+        if job.keep_until_ms <= now:
+            shelf.retire(job)
+        else:
+            job.result = None
+            heapq.heappush(lane, (job.prune_ms, order, id_))
+    return taken
 
 
 def _drop_all(shelf: Shelf, jobs: Iterable[Stored]) -> int:

@@ -11,6 +11,7 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from leasemq.backends.memory.slips import Slips
 from leasemq.backends.memory.stored import Stored
 from leasemq.clock import Clock
 from leasemq.protocol.insight import Event, EventKind
@@ -54,7 +55,7 @@ class Shelf:
         self.due: Lane = []
         self.ttl: Lane = []
         self.kept: Lane = []
-        self.results: Lane = []
+        self.slips = Slips()
         self.holds: dict[str, Hold] = {}
         self.outbox: dict[int, FollowUp] = {}
         self.counts: Counter[str] = Counter()
@@ -94,10 +95,7 @@ class Shelf:
         elif state is State.ACTIVE:
             self.active[id_] = job
         elif state.is_terminal:
-            assert job.keep_until_ms is not None
-            heapq.heappush(self.kept, (job.keep_until_ms, job.order, id_))
-            if job.result_until_ms is not None:
-                heapq.heappush(self.results, (job.result_until_ms, job.order, id_))
+            heapq.heappush(self.kept, (job.prune_ms, job.order, id_))
         if job.expires_ms is not None and not state.is_terminal:
             heapq.heappush(self.ttl, (job.expires_ms, job.accepted, id_))
         self.tell(job, kind)
@@ -116,7 +114,12 @@ class Shelf:
         self.place(job, state, kind)
         self.ended.add(job.ref)
         if keep_ms == 0:
-            self.drop(job)
+            self.retire(job)
+
+    def retire(self, job: Stored) -> None:
+        """Delete a job whose time is over; a result to be kept longer than its record stays as a slip."""
+        self.slips.take(job, self.clock())
+        self.drop(job)
 
     def drop(self, job: Stored) -> None:
         """Delete a job and all that is stored with it."""

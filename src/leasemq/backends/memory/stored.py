@@ -140,6 +140,14 @@ class Stored:
         """Whether this fence is the newest and the job is active."""
         return self.state is State.ACTIVE and self.fence == fence
 
+    @property
+    def prune_ms(self) -> int:
+        """When pruning has something to take of an ended job: its result, or all of it."""
+        assert self.keep_until_ms is not None
+        if self.result is None or self.result_until_ms is None:
+            return self.keep_until_ms
+        return min(self.result_until_ms, self.keep_until_ms)
+
     def was_ended_by(self, settlement_id: int) -> bool:
         """Whether this very settlement ended one of the kept attempts."""
         return any(past.settled_by == settlement_id for past in self.history)

@@ -51,10 +51,10 @@ def enqueue(shelf: Shelf, job: NewJob) -> Enqueued:
         hold = shelf.holder(job.unique.key)
         if hold is not None:
             return _merge(shelf, job, job.unique, hold)
-    generation, last_fence = 1, 0
+    generation, last_fence = shelf.slips.newest(job.id) + 1, 0
     if own is not None:
         generation, last_fence = own.ref.generation + 1, own.fence.number
-        shelf.drop(own)
+        shelf.retire(own)
     shelf.aliases.pop(job.id, None)
     ref = Ref(queue=shelf.queue, id=job.id, generation=generation)
     stored = Stored.new(job, ref, shelf.next_order(), shelf.clock(), last_fence)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from leasemq.backends.sqlite.ending import FREES_AT_END, FREES_AT_START, FREES_NEVER, drop
+from leasemq.backends.sqlite.ending import FREES_AT_END, FREES_AT_START, FREES_NEVER, drop, keep_results
 from leasemq.backends.sqlite.rows import JobRow, jobs_by_id, json_array, stored_state
 from leasemq.backends.sqlite.statements import statement
 from leasemq.backends.sqlite.step import Book, Step
@@ -29,6 +29,7 @@ from leasemq.protocol.times import debounced_ms
 _KNOWN = statement("enqueue_known")
 _SAME = statement("enqueue_same")
 _NEWEST_KEY = statement("newest_key")
+_SLIP_NEWEST = statement("slip_newest")
 _JOB = statement("enqueue")
 _BODY = statement("enqueue_body")
 _TERMS = statement("enqueue_terms")
@@ -87,10 +88,15 @@ class _Intake:
     def __init__(self, step: Step, book: Book, jobs: Sequence[NewJob]) -> None:
         self._step = step
         self._book = book
-        rows = _KNOWN.rows(step.connection, book.key, json_array([job.id for job in jobs]))
+        listed = json_array([job.id for job in jobs])
+        rows = _KNOWN.rows(step.connection, book.key, listed)
         self._known = {row[0]: JobRow._make(row[1:]) for row in rows}
-        found = _NEWEST_KEY.row(step.connection)
+        found = _NEWEST_KEY.row(step.connection, book.key)
         assert found is not None
+        # An id whose record is gone goes on after the life whose result is still kept.
+        self._slips: dict[str, int] = (
+            dict(_SLIP_NEWEST.rows(step.connection, book.key, listed)) if found[1] else {}
+        )
         # Never a key that this queue gave before, though its job is gone: cursors compare them.
         book.newest_key = max(found[0], book.newest_key)
         self._created: set[str] = set()  # by this batch, and not read back yet
@@ -118,7 +124,7 @@ class _Intake:
         if is_merged:
             _MERGE_FORGET.run(self._step.connection, self._book.key, job.id)
         if own is None:
-            return self._create(job, 1, 0)
+            return self._create(job, self._slips.get(job.id, 0) + 1, 0)
         self._forget(own)
         return self._create(job, own.generation + 1, own.fence)
 
@@ -149,6 +155,8 @@ class _Intake:
     def _forget(self, row: JobRow) -> None:
         """Delete the record that a new generation replaces, and with it the ids merged into it."""
         self.flush()
+        if row.state == State.COMPLETED:
+            keep_results(self._step, [row.key])
         drop(self._step, self._book, [row])
         named = [id_ for id_, known in self._known.items() if known.key == row.key]
         for id_ in named:

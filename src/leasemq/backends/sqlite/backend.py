@@ -54,6 +54,7 @@ from leasemq.protocol.insight import (
     JobRecord,
     Page,
     Schedule,
+    Slip,
     TrailPage,
     WorkerInfo,
 )
@@ -286,6 +287,10 @@ class SqliteBackend:
     async def get(self, queue: str, ids: Sequence[str]) -> Sequence[JobRecord | None]:
         """See `Insight.get`."""
         return await self._read(lambda step: insight.get(step, queue, ids))
+
+    async def slips(self, queue: str, lives: Sequence[tuple[str, int]]) -> Sequence[Slip | None]:
+        """See `Insight.slips`."""
+        return await self._read(lambda step: insight.slips(step, queue, lives))
 
     async def find(self, queue: str, where: Filter, cursor: str | None, limit: int) -> Page:
         """See `Insight.find`."""

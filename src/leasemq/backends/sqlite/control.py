@@ -40,6 +40,7 @@ _DRAINS = (
     (State.WAITING, statement("drain_waiting")),
 )  # each state in the order of its own index, so that no step walks past what has ended
 _PURGE = statement("purge")
+_SLIP_FORGET = statement("slip_forget")
 
 _REPLAYABLE = frozenset({State.FAILED, State.EXPIRED, State.CANCELLED})
 
@@ -208,6 +209,7 @@ def _removed(step: Step, book: Book, row: JobRow, states: frozenset[State], *, f
     if is_elsewhere or (row.state == State.ACTIVE and not force):
         return _illegal(book, row)
     drop(step, book, [row])
+    _SLIP_FORGET.run(step.connection, book.key, row.id)
     return Changed(change=Change.DONE, state=State(row.state) if row.state in book.counts else None)
 
 

@@ -17,6 +17,7 @@ _KEEP_READ = statement("keep_read")
 _HOLD_FREE = statement("hold_free")
 _DEPENDANTS = statement("dependants")
 _DROP_TRAIL = statement("drop_trail")
+_SLIP_KEEP = statement("slip_keep")
 _DROPS = tuple(
     statement(f"drop_{table}")
     for table in ("body", "value", "attempt", "refused", "log", "parent", "dependant", "alias", "job")
@@ -89,6 +90,12 @@ def drop(step: Step, book: Book, rows: Sequence[JobRow]) -> None:
             free_key(step, book, row)
         count_out(book, row)
     delete(step, book, rows)
+
+
+def keep_results(step: Step, keys: Sequence[int]) -> None:
+    """Keep what completed jobs returned, if it is due to be kept, though their records go in this step."""
+    if keys:
+        _SLIP_KEEP.run(step.connection, json_array(keys), step.now_ms)
 
 
 def count_out(book: Book, row: JobRow) -> None:

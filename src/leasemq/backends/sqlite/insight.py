@@ -12,7 +12,17 @@ from leasemq.backends.sqlite.statements import statement
 from leasemq.backends.sqlite.step import PackedEvent, Step
 from leasemq.errors import CorruptRecord, CursorExpired
 from leasemq.protocol.checks import check_cursor
-from leasemq.protocol.insight import Counts, Event, EventKind, EventPage, Filter, JobRecord, Page, fitting
+from leasemq.protocol.insight import (
+    Counts,
+    Event,
+    EventKind,
+    EventPage,
+    Filter,
+    JobRecord,
+    Page,
+    Slip,
+    fitting,
+)
 from leasemq.protocol.model import Ref, State
 
 _GET = statement("get")
@@ -22,6 +32,7 @@ _FIND_FEW = statement("find_few")
 _QUEUE_LIST = statement("queue_list")
 _LONGEST_WAITING = statement("longest_waiting")
 _EVENTS = statement("events")
+_SLIP_READ = statement("slip_read")
 
 _PAGE_LIMIT = 1_000
 _PART = 50
@@ -45,6 +56,19 @@ def get(step: Step, queue: str, ids: Sequence[str]) -> Sequence[JobRecord | None
             raise record
         answers.append(record)
     return tuple(answers)
+
+
+def slips(step: Step, queue: str, lives: Sequence[tuple[str, int]]) -> Sequence[Slip | None]:
+    """See `Insight.slips`. Raises: CorruptRecord."""
+    book = step.book(queue)
+    found: dict[int, Slip] = {}
+    if book is not None:
+        for place, *row in _SLIP_READ.rows(step.connection, book.key, json_array(lives), step.now_ms):
+            if tuple(map(type, row)) != (str, int, str, bytes, int):
+                raise CorruptRecord(f"the result kept of job {row[0]!r} in queue {queue!r} cannot be read")
+            ref = Ref(queue=queue, id=row[0], generation=row[1])
+            found[place] = Slip(ref=ref, task=row[2], result=row[3], until_ms=row[4])
+    return tuple(found.get(place) for place in range(len(lives)))
 
 
 def find(step: Step, queue: str, where: Filter, cursor: str | None, limit: int) -> Page:

@@ -21,7 +21,7 @@ _JOBS_BY_KEY = statement("jobs_by_key")
 _encoded = msgspec.json.Encoder().encode
 
 
-def json_array(values: Iterable[int | str]) -> str:
+def json_array(values: Iterable[int | str | tuple[str, int]]) -> str:
     """Answer the values as the JSON array that a statement joins with."""
     return _encoded(list(values)).decode()
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from leasemq.backends.sqlite.ending import delete, let_go
+from leasemq.backends.sqlite.ending import delete, keep_results, let_go
 from leasemq.backends.sqlite.rows import JobRow, jobs_by_id
 from leasemq.backends.sqlite.statements import statement
 from leasemq.backends.sqlite.step import Book, Step, number_or_zero
@@ -33,6 +33,7 @@ class _Writes:
     reasons: list[tuple[str, int]] = field(default_factory=list)
     values: list[tuple[int, str, bytes]] = field(default_factory=list)
     drops: list[JobRow] = field(default_factory=list)
+    outliving: list[int] = field(default_factory=list)  # jobs dropped at once whose result is kept longer
 
     def write(self, step: Step, book: Book) -> None:
         """Write it all, and move the books."""
@@ -45,6 +46,7 @@ class _Writes:
             book.move(State.ACTIVE, state, number)
         for row in self.drops:
             book.move(row.state, None)
+        keep_results(step, self.outliving)
         delete(step, book, self.drops)
 
 
@@ -180,3 +182,5 @@ def _end(step: Step, book: Book, row: JobRow, settlement: Settlement, writes: _W
     if not settlement.keep_ms:
         book.tell(row.ref(book), EventKind.REMOVED, None, row.attempts)
         writes.drops.append(row._replace(state=settlement.state))
+        if settlement.result is not None and settlement.result_ms:
+            writes.outliving.append(row.key)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from leasemq.backends.sqlite.claiming import end_corrupt, expire_overdue, lapsed_leases, next_due_in_ms
-from leasemq.backends.sqlite.ending import drop
-from leasemq.backends.sqlite.rows import LEASE_KEY, JobRow, is_lease
+from leasemq.backends.sqlite.ending import drop, keep_results
+from leasemq.backends.sqlite.rows import LEASE_KEY, JobRow, is_lease, json_array
 from leasemq.backends.sqlite.statements import statement
 from leasemq.backends.sqlite.step import Book, Step
 from leasemq.protocol.insight import EventKind
@@ -16,7 +16,8 @@ _DUE = statement("due")
 _PROMOTE = statement("promote")
 _LAPSED = statement("lapsed")
 _RESULTS = statement("prune_results")
-_RESULTS_DELETE = statement("prune_results_delete")
+_SLIP_LAPSE = statement("slip_lapse")
+_SLIP_OBLITERATE = statement("slip_obliterate")
 _HOLD_LAPSE = statement("hold_lapse")
 _EVENT_FIRST_KEPT = statement("event_first_kept")
 _EVENT_TRIM = statement("event_trim")
@@ -48,12 +49,14 @@ def prune(step: Step, queue: str, limit: int, event_age_ms: int) -> int:
         return 0
     _HOLD_LAPSE.run(step.connection, book.key, step.now_ms)
     _forget_old_events(step, book, event_age_ms)
-    found = _RESULTS.row(step.connection, book.key, step.now_ms, max(limit, 0))
-    if found is not None and found[0] != "[]":
-        _RESULTS_DELETE.run(step.connection, found[0])
-    rows = _LAPSED.rows(step.connection, book.key, step.now_ms, max(limit, 0))
-    drop(step, book, [JobRow._make(row) for row in rows])
-    return len(rows)
+    limit = max(limit, 0)
+    rows = _LAPSED.rows(step.connection, book.key, step.now_ms, limit)
+    results = [row[2] for row in rows if not row[0]]
+    if results:
+        _RESULTS.run(step.connection, json_array(results))
+    keep_results(step, [row[2] for row in rows if row[0] and row[1]])
+    drop(step, book, [JobRow._make(row[2:]) for row in rows if row[0]])
+    return len(rows) + _SLIP_LAPSE.run(step.connection, book.key, step.now_ms, limit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +79,8 @@ def obliterate(step: Step, queue: str, until_key: int | None, *, force: bool) ->
         until_key = book.newest_key
     rows = _OBLITERATE_PART.rows(step.connection, book.key, until_key, force, _PART)
     drop(step, book, [JobRow._make(row) for row in rows])
-    return Part(removed=len(rows), until_key=until_key, has_more=len(rows) == _PART)
+    slips = _SLIP_OBLITERATE.run(step.connection, book.key, _PART)
+    return Part(removed=len(rows), until_key=until_key, has_more=_PART in (len(rows), slips))
 
 
 def _forget_old_events(step: Step, book: Book, age_ms: int) -> None:

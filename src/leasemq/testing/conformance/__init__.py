@@ -59,6 +59,7 @@ MODULES = (
     "dependants",
     "event_feed",
     "retention",
+    "results",
     "scheduling",
     "registry",
     "listening",

@@ -1,11 +1,6 @@
--- Find ended jobs whose result, not yet their record, is past its retention.
--- In: :queue, :now_ms, :limit
--- Out: key, in a JSON array
-SELECT json_group_array(key)
-FROM (
-    SELECT key
-    FROM leasemq_job INDEXED BY leasemq_job_prune
-    WHERE queue = :queue AND prune_ms IS NOT NULL AND prune_ms <= :now_ms AND prune_ms < keep_until_ms
-    ORDER BY prune_ms
-    LIMIT :limit
-)
+-- Delete the results of these jobs; from now on only the record's own retention counts.
+-- In: :keys (a JSON array)
+-- Out: nothing
+UPDATE leasemq_job
+SET result = NULL, prune_ms = keep_until_ms
+WHERE key IN (SELECT value FROM json_each(:keys))

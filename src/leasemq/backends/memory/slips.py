@@ -1,0 +1,57 @@
+"""Results that outlived their record, of one queue in memory."""
+
+from __future__ import annotations
+
+import heapq
+
+from leasemq.backends.memory.stored import Stored
+from leasemq.protocol.insight import Slip
+from leasemq.protocol.model import State
+
+
+class Slips:
+    """The results that are still to be kept though their record is gone. Owner: the shelf."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[str, dict[int, Slip]] = {}
+        self._lane: list[tuple[int, str, int]] = []
+
+    def take(self, job: Stored, now: int) -> None:
+        """Keep the result of a completed job whose record goes, if it is due to be kept longer."""
+        until_ms = job.result_until_ms
+        if job.state is not State.COMPLETED or job.result is None or until_ms is None or until_ms <= now:
+            return
+        slip = Slip(ref=job.ref, task=job.task, result=job.result, until_ms=until_ms)
+        self._by_id.setdefault(job.ref.id, {})[job.ref.generation] = slip
+        heapq.heappush(self._lane, (until_ms, job.ref.id, job.ref.generation))
+
+    def find(self, id_: str, generation: int, now: int) -> Slip | None:
+        """Answer the slip of one life of an id, or of its newest (0), while it is to be kept."""
+        slip = self._by_id.get(id_, {}).get(generation or self.newest(id_))
+        return slip if slip is not None and slip.until_ms > now else None
+
+    def newest(self, id_: str) -> int:
+        """Answer the newest generation of the id that has a slip; 0: none has."""
+        return max(self._by_id.get(id_, {0: None}))
+
+    def forget(self, id_: str) -> None:
+        """Delete the slips of every life of an id."""
+        self._by_id.pop(id_, None)
+
+    def clear(self) -> None:
+        """Delete all."""
+        self._by_id.clear()
+        self._lane.clear()
+
+    def lapse(self, now: int, limit: int) -> int:
+        """Delete up to `limit` slips past their time, the longest past it first; answers how many."""
+        lapsed = 0
+        while self._lane and self._lane[0][0] <= now and lapsed < limit:
+            until_ms, id_, generation = heapq.heappop(self._lane)
+            lives = self._by_id.get(id_, {})
+            if generation in lives and lives[generation].until_ms == until_ms:
+                lapsed += 1
+                del lives[generation]
+                if not lives:
+                    del self._by_id[id_]
+        return lapsed
