@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeVar
 
@@ -101,6 +101,7 @@ class JobRecord:
     refused_count: int
     log: tuple[bytes, ...]  # oldest first, the newest 100 lines
     trail: int = 0  # entries of its own trail that it keeps; 0: it has none
+    born: str = field(default="", compare=False)  # a cursor of the queue's events from before its first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

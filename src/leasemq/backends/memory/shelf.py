@@ -78,6 +78,7 @@ class Shelf:
         """Move a job to `state`: the only way in which a state changes."""
         if job.state is None:
             self.counts["accepted"] += 1
+            job.born = str(self.event_number)
         else:
             self._leave(job)
         job.state = state

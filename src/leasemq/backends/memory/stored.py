@@ -78,6 +78,7 @@ class Stored:
     due_ms: int
     expires_ms: int | None
     state: State | None = None  # None until first placed
+    born: str = ""
     order: int = 0  # order in which it became waiting or scheduled
     since_ms: int = 0  # when it entered its state
     attempts: int = 0
@@ -239,4 +240,5 @@ class Stored:
             refused_count=self.refused_count,
             log=tuple(self.log),
             trail=self.trail.maxlen or 0,
+            born=self.born,
         )

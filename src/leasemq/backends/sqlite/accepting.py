@@ -178,7 +178,7 @@ class _Intake:
                 *(expires_ms, last_fence, frees_key, job.request, job.trail),
             )
         )
-        self._bodies.append(_body(key, job))
+        self._bodies.append(_body(key, job, book.event_number + len(book.events)))
         if job.ttl_ms is not None or job.unique is not None or job.creator is not None:
             self._terms.append(_terms(key, job))
         ref = Ref(queue=book.name, id=job.id, generation=generation)
@@ -260,10 +260,10 @@ def _frees_key(unique: Unique | None) -> int:
     return FREES_AT_START if unique.until is UniqueUntil.START else FREES_AT_END
 
 
-def _body(key: int, job: NewJob) -> tuple[object, ...]:
+def _body(key: int, job: NewJob, born: int) -> tuple[object, ...]:
     keep = job.keep
     ages_ms = (keep.result_ms, keep.record_ms, keep.dead_ms)
-    return (key, job.task, job.payload, job.overrides, job.headers, job.max_stalls, *ages_ms)
+    return (key, job.task, job.payload, job.overrides, job.headers, job.max_stalls, *ages_ms, born)
 
 
 def _terms(key: int, job: NewJob) -> tuple[object, ...]:

@@ -79,6 +79,7 @@ class _Job(NamedTuple):
     creator_id: str | None
     creator_generation: int | None
     trail: int
+    born: int
 
 
 _CHECKS = tuple((name, frozenset(get_args(kind) or (kind,))) for name, kind in get_type_hints(_Job).items())
@@ -178,6 +179,7 @@ def _record(step: Step, queue: str, job: _Job, hanging: _Hanging) -> JobRecord:
         refused_count=refused[-1][4] if refused else 0,
         log=tuple(_blob(row[1]) for row in hanging.log.get(key, ())),
         trail=job.trail,
+        born=str(job.born),
     )
 
 

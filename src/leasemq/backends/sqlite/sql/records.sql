@@ -8,7 +8,8 @@ SELECT
     j.incarnation, j.claimed_ms, j.renewed_ms, j.attempt_replay, j.attempt_ended_ms,
     j.attempt_outcome, j.attempt_failed, j.result, b.task, b.payload, b.overrides, b.headers, b.max_stalls,
     b.keep_result_ms, b.keep_record_ms, b.keep_dead_ms, b.unique_key, b.unique_mode, b.unique_until,
-    b.unique_window_ms, b.creator_queue, b.creator_id, b.creator_generation, j.trail
+    b.unique_window_ms, b.creator_queue, b.creator_id, b.creator_generation, j.trail,
+    b.born
 FROM json_each(:keys) AS asked
 CROSS JOIN leasemq_job AS j ON j.key = asked.value
 LEFT JOIN leasemq_body AS b ON b.job = j.key

@@ -6,6 +6,9 @@
 ALTER TABLE leasemq_job ADD COLUMN trail INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE leasemq_job ADD COLUMN noted INTEGER NOT NULL DEFAULT 0;
 
+-- The last event of the queue before the job's first, so that whoever reads its events begins there.
+ALTER TABLE leasemq_body ADD COLUMN born INTEGER NOT NULL DEFAULT 0;
+
 -- What happened since the queue was first used; these only grow.
 ALTER TABLE leasemq_queue ADD COLUMN refused INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE leasemq_queue ADD COLUMN stalls INTEGER NOT NULL DEFAULT 0;
