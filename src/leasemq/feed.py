@@ -132,7 +132,7 @@ def told(event: Event, place: Bookmark, values: Mapping[Ref, Any]) -> JobEvent:
         state=event.state,
         attempt=event.attempt,
         cursor=place.text,
-        progress=values.get(event.ref) if event.kind == "progress" else None,
+        progress=values.get(event.ref) if event.kind is EventKind.PROGRESS else None,
     )
 
 
@@ -145,7 +145,7 @@ async def progress_of(feed: Feed, events: Sequence[Event]) -> Mapping[Ref, Any]:
     """Answer the newest progress of the jobs that tell of some in these events; reads nothing else."""
     asked: dict[str, dict[str, None]] = {}
     for event in events:
-        if event.kind == "progress":
+        if event.kind is EventKind.PROGRESS:
             asked.setdefault(event.ref.queue, {})[event.ref.id] = None
     values: dict[Ref, Any] = {}
     for queue, ids in asked.items():

@@ -69,7 +69,8 @@ async def _begun(connection: Connection, ref: Ref, name: str, cursor: str | None
         if record is None:
             raise not_found(name)
         ref = record.ref
-    place = Bookmark(store_id, {ref.queue: known.get(ref.queue, EARLIEST)})
+    born = record.born if record is not None and record.ref == ref else EARLIEST
+    place = Bookmark(store_id, {ref.queue: known.get(ref.queue, born)})
     return Story(connection, ref, name, place, is_resumed=bool(cursor))
 
 
@@ -105,8 +106,9 @@ class Story:
         feed, queue = self._connection.feed, self._ref.queue
         if not self._is_joined:
             self._is_joined = True
-            feed.join(self._follower, [queue])
+            feed.join(self._follower, [queue], begin=self._place.at(queue))
             await feed.is_read(queue)
+            self._follower.forget()
         if not self._is_caught_up:
             return await self._read()
         if self._has_ended:

@@ -51,6 +51,12 @@ class Follower:
         self._marks.setdefault(queue, cursor)
         self._is_marked.set()
 
+    def forget(self) -> None:
+        """Take no notice of the marks so far: all that they tell of is about to be read."""
+        self._marks = {}
+        if self._failure is None:
+            self._is_marked.clear()
+
     def fail(self, failure: BaseException) -> None:
         """There will be nothing more to read."""
         self._failure = failure
@@ -72,8 +78,9 @@ class Follower:
 class Tail:
     """The end of one queue's events, as far as it was read, and who follows it. Owner: the Feed."""
 
-    def __init__(self, queue: str) -> None:
+    def __init__(self, queue: str, start: str) -> None:
         self.queue = queue
+        self.start = start  # where its first reader begins; empty: now
         self.cursor: str | None = None  # None: not read yet
         self.asked: list[asyncio.Future[None]] = []  # who waits for a read that begins after they asked
         self._followers: dict[str | None, set[Follower]] = {}
@@ -106,7 +113,8 @@ class Tail:
     def begin(self, cursor: str) -> None:
         """Stand at a cursor; whatever came before it, everybody reads for themselves."""
         for follower in self.followers:
-            follower.mark(self.queue, cursor if self.cursor is None else self.cursor)
+            if self.cursor is not None or follower.job_id is None:  # who watches a job begins after this
+                follower.mark(self.queue, self.cursor or cursor)
         self.cursor = self._floor = cursor
         self._recent.clear()
         self._passed = 0
@@ -159,12 +167,15 @@ class Feed:
         """Whether a listener is kept, which is so only while somebody follows."""
         return self._watch is not None
 
-    def join(self, follower: Follower, queues: Iterable[str]) -> None:
-        """Mark a follower when these queues, or its job there, have events that nobody has read yet."""
+    def join(self, follower: Follower, queues: Iterable[str], *, begin: str = "") -> None:
+        """Mark a follower when these queues, or its job there, have events that nobody has read yet.
+
+        What comes after the cursor `begin` is kept for it and its like, if nobody follows the queue so far.
+        """
         for queue in queues:
             tail = self._tails.get(queue)
             if tail is None:
-                tail = self._tails[queue] = Tail(queue)
+                tail = self._tails[queue] = Tail(queue, begin)
                 if self._listener is not None:
                     self._listener.follow([queue])
             tail.add(follower)
@@ -304,9 +315,8 @@ class Feed:
         asked, tail.asked = tail.asked, []
         try:
             if tail.cursor is None:
-                tail.begin((await self._backend.events(tail.queue, None, 0)).cursor)
-            else:
-                await self._read_to_end(tail)
+                tail.begin(tail.start or (await self._backend.events(tail.queue, None, 0)).cursor)
+            await self._read_to_end(tail)
         except _TROUBLE:
             tail.asked += asked  # it is read again at the next look
             return

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from leasemq.errors import CursorExpired
@@ -149,6 +151,23 @@ async def test_events_do_not_outlive_their_age(queue: QueueUnderTest) -> None:
     await queue.backend.prune(queue.name, ALL)
 
     assert [event.ref.id for event in await queue.events()] == ["young"]
+
+
+@pytest.mark.promise("P-62")
+async def test_a_record_says_from_where_its_events_are_to_be_read(queue: QueueUnderTest) -> None:
+    await queue.finish("other")
+    await queue.finish("j")
+    await queue.enqueue("a", "b")
+    await queue.enqueue("j", reuse=frozenset({State.COMPLETED}))
+    await queue.cancel("j")
+
+    for id_ in ("a", "b", "j"):
+        first, *_ = await _after(queue, (await queue.record(id_)).born)
+        assert (first.ref, first.kind) == ((await queue.record(id_)).ref, EventKind.ENQUEUED)
+
+
+async def _after(queue: QueueUnderTest, cursor: str) -> Sequence[Event]:
+    return (await queue.backend.events(queue.name, cursor, ALL)).events
 
 
 @pytest.mark.promise("P-62", "E-30")
