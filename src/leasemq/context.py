@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
-from leasemq.errors import JobCancelled, PayloadRejected, Unsupported
+from leasemq.errors import InvalidSetting, JobCancelled, Unsupported
+from leasemq.notes import encode_log_line, encode_progress
 from leasemq.protocol.envelope import decode_plain, encode_plain
 from leasemq.protocol.model import Lease, NewJob, NoteKind, Ref
 from leasemq.protocol.names import shown
 
 T = TypeVar("T")
+H_co = TypeVar("H_co", covariant=True)
 
 if TYPE_CHECKING:
     MadeForWorker = Callable[[], T] | Callable[["WorkerCtx"], T]
@@ -57,6 +59,25 @@ class Desk(Protocol):
         self, kind: NoteKind, value: bytes, *, queue: str = "", child: NewJob | None = None
     ) -> None:
         """Like `write`, from the function's own thread."""
+
+
+class Child(Protocol[H_co]):
+    """A call that is ready to enqueue: what `task.call(...)` answers."""
+
+    @property
+    def queue(self) -> str:
+        """Where the job goes."""
+
+    @property
+    def job(self) -> NewJob:
+        """What is to be stored."""
+
+    @property
+    def strict(self) -> bool:
+        """Whether its caller wants to hear of a known id with other arguments."""
+
+    def handle(self) -> H_co:
+        """Answer a handle on the job that it makes."""
 
 
 class Provider(Protocol):
@@ -175,21 +196,43 @@ class Ctx:
         stored = self._lease.checkpoint
         return None if stored is None else decode_plain(stored, what="checkpoint", job=self.job_id)
 
-    async def progress(self, current: float, total: float | None = None, message: str | None = None) -> None:
-        """Record how far the job is. Raises: LeaseLost."""
-        await self._desk.write(NoteKind.PROGRESS, _progress(current, total, message))
+    async def progress(
+        self, current: float, total: float | None = None, message: str | None = None, *, data: Any = None
+    ) -> None:
+        """Record how far the job is; who follows its events hears of it, and `job.progress()` reads it.
+
+        Args:
+            data: whatever else there is to say: plain data. All together takes at most 64 KiB.
+
+        Raises: LeaseLost, PayloadRejected, PayloadTooLarge.
+        """
+        await self._desk.write(NoteKind.PROGRESS, self._progress(current, total, message, data))
 
     async def log(self, message: str) -> None:
-        """Add a line to the job's own log; the newest 100 are kept. Raises: LeaseLost."""
-        await self._desk.write(NoteKind.LOG, _log_line(message))
+        """Add a line of at most 16 KiB to the job's own log; the newest 100 are kept.
+
+        Raises: LeaseLost, PayloadRejected, PayloadTooLarge.
+        """
+        await self._desk.write(NoteKind.LOG, encode_log_line(message))
 
     async def checkpoint(self, value: Any) -> None:
-        """Leave plain data for the next attempt. Raises: LeaseLost, PayloadRejected, PayloadTooLarge."""
+        """Leave plain data of at most 1 MiB for the next attempt, in place of what was left before.
+
+        Raises: LeaseLost, PayloadRejected, PayloadTooLarge.
+        """
         await self._desk.write(NoteKind.CHECKPOINT, encode_plain(value, what="checkpoint"))
 
-    async def offer(self, queue: str, child: NewJob) -> None:
-        """Enqueue a child job, if this attempt still owns its own. Raises: LeaseLost."""
-        await self._desk.write(NoteKind.OFFER, b"", queue=queue, child=child)
+    async def enqueue(self, call: Child[H_co]) -> H_co:
+        """Enqueue a child job, `task.call(...)`, if this attempt still owns its own; answers its handle.
+
+        The wish is stored in one step with the proof of ownership, and carried out right after, so the
+        child may take a moment to show, whatever becomes of this worker. Its record names this job as its
+        creator. A known id stands for the job that has it, as in any enqueue.
+
+        Raises: LeaseLost; InvalidSetting for a strict call, as nobody is left to hear of a conflict.
+        """
+        await self._desk.write(NoteKind.OFFER, b"", queue=call.queue, child=_checked_child(call))
+        return call.handle()
 
     @overload
     async def use(self, dependency: Made[AsyncIterator[T]]) -> T: ...
@@ -225,34 +268,36 @@ class Ctx:
             raise Unsupported(f"job {shown(self.job_id)} runs where no dependency can be made")
         return self._provider
 
-    def offer_sync(self, queue: str, child: NewJob) -> None:
-        """Like `offer`, for a function in a thread. Raises: LeaseLost, SyncInsideLoop."""
-        self._desk.write_from_thread(NoteKind.OFFER, b"", queue=queue, child=child)
+    def enqueue_sync(self, call: Child[H_co]) -> H_co:
+        """Like `enqueue`, for a function in a thread. Raises: as `enqueue`; SyncInsideLoop."""
+        self._desk.write_from_thread(NoteKind.OFFER, b"", queue=call.queue, child=_checked_child(call))
+        return call.handle()
 
-    def progress_sync(self, current: float, total: float | None = None, message: str | None = None) -> None:
-        """Like `progress`, for a function in a thread. Raises: LeaseLost, SyncInsideLoop."""
-        self._desk.write_from_thread(NoteKind.PROGRESS, _progress(current, total, message))
+    def progress_sync(
+        self, current: float, total: float | None = None, message: str | None = None, *, data: Any = None
+    ) -> None:
+        """Like `progress`, for a function in a thread. Raises: as `progress`; SyncInsideLoop."""
+        self._desk.write_from_thread(NoteKind.PROGRESS, self._progress(current, total, message, data))
 
     def log_sync(self, message: str) -> None:
-        """Like `log`, for a function in a thread. Raises: LeaseLost, SyncInsideLoop."""
-        self._desk.write_from_thread(NoteKind.LOG, _log_line(message))
+        """Like `log`, for a function in a thread. Raises: as `log`; SyncInsideLoop."""
+        self._desk.write_from_thread(NoteKind.LOG, encode_log_line(message))
 
     def checkpoint_sync(self, value: Any) -> None:
         """Like `checkpoint`, for a function in a thread. Raises: LeaseLost, SyncInsideLoop."""
         self._desk.write_from_thread(NoteKind.CHECKPOINT, encode_plain(value, what="checkpoint"))
 
-
-def _log_line(message: object) -> bytes:
-    if not isinstance(message, str):
-        raise PayloadRejected(f"a log line is a text, not {message!r:.100}")
-    return encode_plain(message, what="log line")
+    def _progress(self, current: float, total: float | None, message: str | None, data: Any) -> bytes:
+        return encode_progress(current, total, message, data, self.attempt)
 
 
-def _progress(current: float, total: float | None, message: str | None) -> bytes:
-    for name, value in (("current", current), ("total", total or 0)):
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise PayloadRejected(f"progress has {name}={value!r:.100}, which is no number")
-    return encode_plain({"current": current, "total": total, "message": message}, what="progress")
+def _checked_child(call: Child[object]) -> NewJob:
+    if call.strict:
+        raise InvalidSetting(
+            f"job {shown(call.job.id)} is enqueued with strict=True from inside another job, whose function "
+            "would not hear of a conflict; leave strict=True out"
+        )
+    return call.job
 
 
 def is_annotated(function: Callable[..., Any], parameter: inspect.Parameter, kind: type) -> bool:

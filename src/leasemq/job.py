@@ -22,12 +22,15 @@ from leasemq.errors import (
     WouldDeadlock,
 )
 from leasemq.feed import JobEvent
+from leasemq.notes import HistoryPage, Progress, decode_log_line, decode_progress, history_page
+from leasemq.option_checks import whole
 from leasemq.protocol.failure import decode_error
 from leasemq.protocol.insight import CancelAnswer, JobRecord
 from leasemq.protocol.model import Acceptance, Ref, State
 from leasemq.protocol.names import check_job_id, check_queue, shown
 from leasemq.protocol.reasons import Reason
 from leasemq.protocol.times import seconds_to_ms
+from leasemq.protocol.trail import TRAIL_PAGE
 from leasemq.protocol.why import Asked
 from leasemq.settings import Seconds
 from leasemq.watching import Patience, watched
@@ -79,6 +82,34 @@ class Job(Generic[R]):
         """
         asked = Asked(id=self.id, generation=self.generation, acceptance=self.acceptance)
         return await explained((await self._connections.here()).backend, self.queue, asked)
+
+    async def progress(self) -> Progress | None:
+        """Answer what the job said last with `ctx.progress`; None if it said nothing. Raises: JobNotFound."""
+        stored = (await self.record()).progress
+        return None if stored is None else decode_progress(stored, job=self.id)
+
+    async def log(self) -> tuple[str, ...]:
+        """Answer the lines of the job's own log, the oldest first, the newest 100. Raises: JobNotFound."""
+        return tuple(decode_log_line(line, job=self.id) for line in (await self.record()).log)
+
+    async def history(self, cursor: str | None = None, limit: int = 100) -> HistoryPage:
+        """Answer a page of what happened to the job: events, progress and log lines, the oldest first.
+
+        Empty unless the task or the enqueue says `history=N`: then the newest N are kept with the record.
+
+        Args:
+            cursor: of the page before; None begins with the oldest entry kept.
+            limit: entries on the page, 1 to 1,000.
+
+        Raises: JobNotFound; InvalidSetting for a cursor that no page of this job gave.
+        """
+        whole("limit", limit, range(1, TRAIL_PAGE + 1))
+        backend = (await self._connections.here()).backend
+        page = await backend.trail(self.queue, self.id, self.generation, cursor, limit)
+        if page is None:
+            await self.record()  # says why there is none
+            raise JobNotFound(f"no {self}: its record has just gone")
+        return history_page(page, job=self.id)
 
     async def cancel(self) -> CancelAnswer:
         """Cancel: `cancelled` (it never starts), `cancelling` (it runs) or `finished` (too late).
@@ -159,6 +190,18 @@ class Job(Generic[R]):
     def why_sync(self) -> Sequence[Reason]:
         """See `why`; for callers without an event loop."""
         return self._connections.call(self.why, "job.why()")
+
+    def progress_sync(self) -> Progress | None:
+        """See `progress`; for callers without an event loop."""
+        return self._connections.call(self.progress, "job.progress()")
+
+    def log_sync(self) -> tuple[str, ...]:
+        """See `log`; for callers without an event loop."""
+        return self._connections.call(self.log, "job.log()")
+
+    def history_sync(self, cursor: str | None = None, limit: int = 100) -> HistoryPage:
+        """See `history`; for callers without an event loop."""
+        return self._connections.call(lambda: self.history(cursor, limit), "job.history(...)")
 
     def cancel_sync(self) -> CancelAnswer:
         """See `cancel`; for callers without an event loop."""

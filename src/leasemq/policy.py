@@ -26,6 +26,7 @@ from leasemq.option_checks import (
 )
 from leasemq.protocol.model import (
     PRIORITIES,
+    TRAIL_LIMIT,
     Keep,
     NewJob,
     Parent,
@@ -59,6 +60,7 @@ class TaskOptions(TypedDict, total=False):
     keep_record: Seconds
     keep_dead: Seconds
     aliases: Sequence[str]  # former names, under which jobs may still wait
+    history: int  # entries of a job's own history that are kept, 0 to 10,000; default: none
     id: Make | None  # makes the id from the arguments that it names; None: a fresh one for each job
     unique: str | Make | Unique | None
 
@@ -79,6 +81,7 @@ class CallOptions(TypedDict, total=False):
     timeout: Seconds
     max_stalls: int
     after: Iterable[Named | Parent]  # jobs that must complete first
+    history: int
     keep_result: Seconds
     keep_record: Seconds
     keep_dead: Seconds
@@ -103,6 +106,7 @@ class Policy:
     aliases: tuple[str, ...]
     executor: Literal["auto", "thread", "process"]
     memory_limit_bytes: int | None
+    history: int
     naming: Naming
 
     def keep(self, default: Keep) -> Keep:
@@ -126,6 +130,7 @@ class Plan:
     reuse: frozenset[State]
     parents: tuple[Parent, ...]
     overrides: bytes
+    history: int
 
     def job(
         self,
@@ -160,6 +165,7 @@ class Plan:
             reuse=self.reuse,
             parents=self.parents,
             overrides=self.overrides,
+            trail=self.history,
             headers=headers,
             creator=creator,
             request=request,
@@ -196,6 +202,7 @@ def checked_policy(
         aliases=tuple(check_task_name(alias) for alias in aliases),
         executor=executor,
         memory_limit_bytes=checked_memory_limit(options.get("memory_limit"), executor),
+        history=whole("history", options.get("history", 0), range(TRAIL_LIMIT + 1)),
         naming=checked_naming(options, Naming(), parameters),
     )
 
@@ -235,6 +242,7 @@ def checked_plan(
         reuse=terminal_states("reuse", options.get("reuse", ())),
         parents=tuple(checked_parent(one) for one in listed("after", options.get("after", ()))),
         overrides=encode_overrides(overrides),
+        history=whole("history", options.get("history", policy.history), range(TRAIL_LIMIT + 1)),
     )
 
 

@@ -47,11 +47,17 @@ class Call(Generic[R]):
     """One call that is ready to enqueue: checked arguments, and an id that every repeat keeps.
 
     `enqueue_many(calls)` may be repeated after an `IndeterminateWrite`, and leaves one job per call.
+    A running job gives it to `ctx.enqueue`.
     """
 
     queue: str
     job: NewJob
     strict: bool = False
+    _task: Task[..., R] = field(repr=False, compare=False)
+
+    def handle(self) -> Job[R]:
+        """Answer a handle on the job that the call makes, or finds; nothing is read."""
+        return self._task.job(self.job.id, queue=self.queue)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -289,7 +295,7 @@ class Enqueuing(Generic[P, R]):
             creator=running_job.get(),
             request=new_request_number() if self.plan.reuse else 0,
         )
-        return Call(queue=self.plan.queue, job=job, strict=self.plan.strict)
+        return Call(queue=self.plan.queue, job=job, strict=self.plan.strict, _task=task)
 
     def _calls(self, items: Iterable[tuple[Any, ...] | Call[R]]) -> list[Call[R]]:
         """Answer all calls, checked, before the first is sent."""

@@ -12,7 +12,7 @@ from tests.end_to_end.apps.hooks import HOLD
 from tests.end_to_end.place import Place
 
 LEASE_S = 1.0
-WRITES = ("renew", "completed", "retried", "failed", "released", "progress")
+WRITES = ("renew", "completed", "retried", "failed", "released", "progress", "checkpoint", "offer")
 GIVING_UP = ("renew", "released")  # what a worker may send of itself when its lease may have ended
 
 
@@ -54,7 +54,7 @@ def test_a_worker_frozen_past_its_lease_cannot_finish_its_job_any_more(place: Pl
 
 
 @pytest.mark.slow
-@pytest.mark.promise("P-11", "P-17", "P-64", "A-11", "B01", "E-17")
+@pytest.mark.promise("P-11", "P-17", "P-63", "P-64", "A-11", "B01", "E-17")
 @pytest.mark.parametrize("write", WRITES)
 def test_every_write_of_a_stale_attempt_is_refused_while_the_newer_one_runs(place: Place, write: str) -> None:
     frozen = place.worker("A", lease_s=LEASE_S, drain_s=0, hook=place.hook(write, "J", HOLD))
@@ -79,6 +79,7 @@ def test_every_write_of_a_stale_attempt_is_refused_while_the_newer_one_runs(plac
     assert set(listed) <= {write, *GIVING_UP}
     assert {entry["fence"] for entry in job["refused"]} == {stale.fence}
     assert job["result"] == "B"
+    assert (job["progress"], job["checkpoint_bytes"], place.counts().accepted) == (None, None, 1)
     assert (job["attempts"], job["stalls"], job["failures"]) == (2, 1, 0)
     assert [(entry["fence"], entry["outcome"]) for entry in job["history"]] == [
         (stale.fence, "stalled"),

@@ -167,11 +167,26 @@ def note_when_let_go(ctx: Ctx, folder: str) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     _say(folder)
     (Path(folder) / "gate").read_text()  # a pipe: this waits for the test to open it too
-    try:
-        ctx.log_sync("late")
-    except LeaseLost:
-        (Path(folder) / "lost").touch()
-        raise
+    refused = 0
+    for write in (
+        lambda: ctx.log_sync("late"),
+        lambda: ctx.progress_sync(1),
+        lambda: ctx.checkpoint_sync("late"),
+        lambda: ctx.enqueue_sync(with_surroundings.call()),
+    ):
+        try:
+            write()
+        except LeaseLost:
+            refused += 1
+    (Path(folder) / f"lost-{refused}").touch()
+    raise LeaseLost("all of them")
+
+
+def with_children(ctx: Ctx) -> list[str]:
+    """Enqueue one in each way, and answer their ids."""
+    one = ctx.enqueue_sync(with_surroundings.options(queue="q", id="one").call())
+    other = asyncio.run(ctx.enqueue(with_surroundings.options(queue="q", id="other").call()))
+    return [one.id, other.id]
 
 
 def _say(folder: str) -> None:

@@ -14,7 +14,7 @@ from leasemq.errors import Dead, RetryAfter, Snooze
 from leasemq.events import JobEnded
 from leasemq.protocol.failure import decode_error
 from leasemq.protocol.insight import JobRecord
-from leasemq.protocol.model import NewJob, Outcome, State
+from leasemq.protocol.model import Outcome, State
 from leasemq.protocol.overrides import Overrides, encode_overrides
 from leasemq.protocol.retry import Retry
 from leasemq.testing.virtual_loop import pass_time
@@ -484,29 +484,5 @@ def test_notes_are_written_before_their_jobs_end_even_if_nobody_waits_for_them(t
         await stage.until_ended(job)
         record = await stage.job(job)
         assert (record.state, len(record.log), record.refused_count) == (State.COMPLETED, 50, 0)
-
-    theatre(play)
-
-
-@pytest.mark.promise("P-110", "E-47")
-def test_a_child_that_a_function_offers_is_enqueued_under_its_fence(theatre: Theatre) -> None:
-    async def play(stage: Stage) -> None:
-        async def work(ctx: Ctx) -> None:
-            if ctx.job_id == "child":
-                return
-            await ctx.offer("q", NewJob(id="child", task="work", payload=b'{"v":1,"schema":"x"}'))
-            await pass_time(60)
-
-        stage.task("work", work)
-        stage.start()
-        job = await stage.enqueue("work")
-
-        async def has_run() -> bool:
-            child = (await stage.backend.get("q", ["child"]))[0]
-            return child is not None and child.state is State.COMPLETED
-
-        await stage.until(has_run, patience_s=2)
-        assert (await stage.job(job)).state is State.ACTIVE
-        assert (await stage.job("child")).creator == (await stage.job(job)).ref
 
     theatre(play)

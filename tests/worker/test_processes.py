@@ -198,6 +198,26 @@ async def test_a_function_in_a_child_has_its_context_and_writes_notes(stage: Sta
     assert record.progress is not None
 
 
+@pytest.mark.promise("P-80", "P-110", "E-47")
+async def test_a_function_in_a_child_enqueues_other_jobs_under_its_fence(stage: Stage) -> None:
+    stage.routines["with_surroundings"] = in_children.with_surroundings.routine()
+    _task(stage, in_children.with_children)
+    job = await stage.enqueue("with_children")
+    process = stage.start(concurrency=1)
+    await stage.until_ended(job)
+    record = await stage.job(job)
+    assert _result(stage, record) == ["one", "other"]
+
+    async def both_ended() -> bool:
+        found = await stage.backend.get("q", ["one", "other"])
+        return all(one is not None and one.state is State.COMPLETED for one in found)
+
+    await stage.until(both_ended)
+    for child in ("one", "other"):
+        assert (await stage.job(child)).creator == record.ref
+    await process.stop()
+
+
 @pytest.mark.promise("P-80")
 async def test_an_async_function_runs_in_a_loop_of_its_child(stage: Stage) -> None:
     record = await _outcome(stage, in_children.in_a_loop, 7)
@@ -353,7 +373,7 @@ async def test_a_child_whose_lease_was_lost_learns_of_it_and_is_killed(
         return not _is_alive(pid)
 
     await stage.until(is_gone)
-    assert (tmp_path / "lost").exists()
+    assert (tmp_path / "lost-4").exists()
     assert process.events(LeaseWasLost)
     assert await process.stop() == 0
 

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 import pytest_asyncio
 
+from leasemq import App
 from leasemq.context import Ctx, running_job
 from leasemq.errors import JobCancelled, LeaseLost
 from leasemq.events import HandlerStuck, JobStarted, LeaseWasLost, WorkerStopped
@@ -351,7 +352,7 @@ async def test_a_thread_that_heeds_the_flag_is_waited_for_at_the_end_of_the_drai
 
 
 @pytest.mark.promise("P-63", "P-21")
-@pytest.mark.parametrize("verb", ["progress", "log", "checkpoint"])
+@pytest.mark.parametrize("verb", ["progress", "log", "checkpoint", "enqueue"])
 async def test_a_sync_note_in_an_async_function_fails_its_attempt_and_not_the_loop(
     stage: Stage, verb: str
 ) -> None:
@@ -361,6 +362,8 @@ async def test_a_sync_note_in_an_async_function_fails_its_attempt_and_not_the_lo
                 ctx.progress_sync(1)
             case "log":
                 ctx.log_sync("a line")
+            case "enqueue":
+                ctx.enqueue_sync(child.call())
             case _:
                 ctx.checkpoint_sync(1)
 
@@ -372,6 +375,44 @@ async def test_a_sync_note_in_an_async_function_fails_its_attempt_and_not_the_lo
     told = decode_error(record.error or b"")
     assert (record.state, told.type.rpartition(".")[2]) == (State.FAILED, "SyncInsideLoop")
     assert f"await ctx.{verb}()" in told.message
+
+
+@App("memory://").task(name="child", queue="q")
+def child() -> None:
+    """Enqueued by others."""
+
+
+@pytest.mark.promise("P-110", "P-63", "E-47")
+@pytest.mark.parametrize("place", ["thread", "a loop of its own"])
+async def test_a_function_in_a_thread_enqueues_children_and_leaves_a_checkpoint(
+    stage: Stage, place: str
+) -> None:
+    def work(ctx: Ctx) -> str:
+        if ctx.attempt > 1:
+            return str(ctx.last_checkpoint)
+        call = child.options(id="c").call()
+        if place == "thread":
+            ctx.checkpoint_sync("left")
+            assert ctx.enqueue_sync(call).id == "c"
+        else:
+            asyncio.run(ctx.checkpoint("left"))
+            assert asyncio.run(ctx.enqueue(call)).id == "c"
+        raise ValueError("once more")
+
+    routine = stage.task("work", work, retry=Retry(1, base=0))
+    stage.routines["child"] = child.routine()
+    stage.start()
+    job = await stage.enqueue("work")
+    await stage.until_ended(job)
+
+    async def has_run() -> bool:
+        (record,) = await stage.backend.get("q", ["c"])
+        return record is not None and record.state is State.COMPLETED
+
+    await stage.until(has_run)
+    record = await stage.job(job)
+    assert routine.signature.decode_result(record.result or b"") == "left"
+    assert (await stage.job("c")).creator == record.ref
 
 
 @pytest.mark.promise("P-63", "P-11")

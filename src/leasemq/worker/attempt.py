@@ -28,6 +28,7 @@ class Attempt:
         "lease",
         "loop",
         "lost",
+        "notes",
         "on_stop",
         "retry",
         "routine",
@@ -56,6 +57,7 @@ class Attempt:
         self.on_stop: Callable[[], None] | None = None  # set by an executor that stops a function its own way
         self.started = False  # its function may have been entered
         self.is_over = False  # its slot was given back
+        self.notes = 0  # how many were made: each has its number, by which a repeat is known
         self.lost = False  # nothing may be reported for it
         self.cancel_requested = lease.cancel_requested
         self.interrupted = False  # we end it: shutdown, or a lease that could not be renewed
@@ -95,8 +97,15 @@ class Attempt:
             return
         lease = self.lease
         if not (self.lost or self.is_over):
+            self.notes += 1  # and into its lane at once, so that they are written in this order
             note = Note(
-                job_id=lease.ref.id, fence=lease.fence, kind=kind, value=value, queue=queue, child=child
+                job_id=lease.ref.id,
+                fence=lease.fence,
+                kind=kind,
+                value=value,
+                queue=queue,
+                child=child,
+                number=self.notes,
             )
             if await self._write_note(self, note) is Noted.HELD:
                 return
@@ -108,9 +117,9 @@ class Attempt:
         """Like `write`, from the function's thread; blocks until it is stored. Raises: SyncInsideLoop."""
         with suppress(RuntimeError):  # no loop runs in this thread
             if asyncio.get_running_loop() is self.loop:
+                verb = "enqueue" if kind is NoteKind.OFFER else kind.value
                 raise SyncInsideLoop(
-                    f"ctx.{kind.value}_sync() would block the loop that has to write it; "
-                    f"await ctx.{kind.value}() instead"
+                    f"ctx.{verb}_sync() would block the loop that has to write it; await ctx.{verb}() instead"
                 )
         if self.loop.is_closed():  # the worker has ended, and left this function behind
             raise self._lost(kind)

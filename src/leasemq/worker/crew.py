@@ -116,7 +116,7 @@ class Crew:
             herald=self.herald,
             dice=self._dice,
             on_change=self._notice,
-            on_offer=self.follow_ups.ask,
+            on_offer=self.follow_ups.ask_now,
         )
 
     def _make_sweeper(self, every_ms: int, source: random.Random | None) -> Sweeper:

@@ -156,7 +156,8 @@ class FollowUps:
 
     No answer of the backend says whether an end had dependants, and a look costs a round trip. So: a look
     follows every terminal settlement, but after one that found nothing the next waits a second. A worker
-    without dependants pays at most one look a second; with them, the next look follows at once.
+    without dependants pays at most one look a second; with them, the next look follows at once, and so
+    does the one after a child was offered.
     """
 
     def __init__(self, backend: Backend, link: Link, herald: Herald, *, batch: int) -> None:
@@ -166,23 +167,32 @@ class FollowUps:
         self._batch = batch
         self._asked: set[str] = set()
         self._is_asked = asyncio.Event()
+        self._is_sure = asyncio.Event()
 
     def ask(self, queue: str) -> None:
         """A job of this queue has ended."""
         self._asked.add(queue)
         self._is_asked.set()
 
+    def ask_now(self, queue: str) -> None:
+        """A job of this queue has left something to do: look without waiting."""
+        self._is_sure.set()
+        self.ask(queue)
+
     async def run(self) -> None:
         """Look when asked, for ever."""
         while True:
             await self._is_asked.wait()
             self._is_asked.clear()
+            self._is_sure.clear()
             queues, self._asked = self._asked, set()
             found = 0
             for queue in sorted(queues):
                 found += await self._look(queue)
             if not found:
-                await asyncio.sleep(EMPTY_OUTBOX_MS / 1_000)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(EMPTY_OUTBOX_MS / 1_000):
+                        await self._is_sure.wait()
 
     async def _look(self, queue: str) -> int:
         who = f"outbox {queue}"

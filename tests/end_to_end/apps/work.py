@@ -150,6 +150,10 @@ async def first_ends_as(ctx: Ctx, write: str, gate: str) -> str:
         raise ValueError(write)
     elif write == "progress":
         await ctx.progress(1, 2)
+    elif write == "checkpoint":
+        await ctx.checkpoint("stale")
+    elif write == "offer":
+        await ctx.enqueue(task_of(app_on("memory://"), "quick").options(id="stale").call())
     elif write in ("renew", "released"):
         await asyncio.sleep(FOR_EVER_S)
     ended(ctx)
@@ -189,6 +193,30 @@ async def in_steps(ctx: Ctx, steps: int, step_s: float) -> int:
         await ctx.checkpoint(step)
     ended(ctx)
     return steps
+
+
+@task(name="reports", history=100)
+async def reports(ctx: Ctx, gate: str) -> None:
+    """Tells how far it is, and waits for the gate."""
+    await ctx.log("begun")
+    await ctx.progress(1, 2, "half", data={"rows": 7})
+    await opened(gate)
+
+
+@task(name="reports_in_a_thread", history=100)
+def reports_in_a_thread(ctx: Ctx, gate: str) -> None:
+    """Does so in a thread."""
+    ctx.log_sync("begun")
+    ctx.progress_sync(1, 2, "half", data={"rows": 7})
+    pause = threading.Event()
+    while not (folder() / gate).exists():
+        pause.wait(LOOK_EVERY_S)
+
+
+@task(name="reports_in_a_process", history=100, executor="process")
+def reports_in_a_process(ctx: Ctx, gate: str) -> None:
+    """Does so in a child process."""
+    reports_in_a_thread(ctx, gate)
 
 
 class Unspeakable(Exception):
