@@ -18,6 +18,7 @@ from leasemq.context import Ctx
 from leasemq.decorating import Decorator
 from leasemq.errors import InvalidSetting, Refused
 from leasemq.events import logger
+from leasemq.functions import runs_in_loop, takes_context
 from leasemq.option_checks import check_retry
 from leasemq.oversight import Oversight
 from leasemq.policy import TaskOptions, checked_policy
@@ -38,8 +39,6 @@ from leasemq.task import (
     PlainTask,
     Surroundings,
     Task,
-    runs_in_loop,
-    takes_context,
 )
 from leasemq.worker_setup import (
     MakeWorker,

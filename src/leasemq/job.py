@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Generic, NoReturn, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
 
 from leasemq.client.connection import Connections
 from leasemq.client.explaining import explained
@@ -24,8 +24,8 @@ from leasemq.errors import (
 from leasemq.feed import JobEvent
 from leasemq.notes import HistoryPage, Progress, decode_log_line, decode_progress, history_page
 from leasemq.option_checks import whole
-from leasemq.protocol.failure import decode_error
-from leasemq.protocol.insight import CancelAnswer, JobRecord
+from leasemq.protocol.failure import ErrorRecord, decode_error
+from leasemq.protocol.insight import CancelAnswer, JobRecord, Slip
 from leasemq.protocol.model import Acceptance, Ref, State
 from leasemq.protocol.names import check_job_id, check_queue, shown
 from leasemq.protocol.reasons import Reason
@@ -36,7 +36,14 @@ from leasemq.settings import Seconds
 from leasemq.watching import Patience, watched
 
 R = TypeVar("R")
-Decode = Callable[[JobRecord, bytes], R]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading(Generic[R]):
+    """How what a job stored is read, by the name of its task."""
+
+    value: Callable[[str, bytes, str], R]  # task, stored result, id of the job
+    error: Callable[[str, ErrorRecord], Exception | None]  # the declared error, made again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +55,7 @@ class Job(Generic[R]):
     generation: int | None = None
     acceptance: Acceptance | None = field(default=None, compare=False)  # None: not from an enqueue
     _connections: Connections = field(repr=False, compare=False)
-    _decode: Decode[R] = field(repr=False, compare=False)
+    _reading: Reading[R] = field(repr=False, compare=False)
 
     @property
     def created(self) -> bool:
@@ -125,7 +132,7 @@ class Job(Generic[R]):
         raise JobNotFound(f"no {self}: there is nothing to cancel")
 
     async def result(self, timeout: Seconds | None = None, *, allow_wait: bool = False) -> R:
-        """Wait for the end and answer the task's value.
+        """Wait for the end of this life of the job and answer the task's value.
 
         Args:
             timeout: seconds or timedelta; 0 looks once; None waits for ever. It is the waiter's own
@@ -134,24 +141,28 @@ class Job(Generic[R]):
                 waits so, nothing is left to run what they wait for.
 
         Raises: JobFailed, JobCancelled, JobExpired, ResultExpired, JobNotFound, WaitTimeout; WouldDeadlock.
+        A declared error (`raises=`) is JobFailed's `error` and its cause.
         """
-        self._check_may_wait(allow_wait=allow_wait)
+        if not allow_wait:
+            check_may_wait(str(self))
         timeout_ms = None if timeout is None else seconds_to_ms(timeout, "timeout")
         generation = self.generation
         if generation is None or timeout_ms == 0:
-            newest = await self._newest()
-            if newest is None or newest.state.is_terminal or generation not in (None, newest.ref.generation):
-                return self._outcome(newest)
+            newest = await self._kept(generation)
+            if not isinstance(newest, JobRecord) or newest.state.is_terminal:
+                return self._outcome(newest, generation)
+            if generation not in (None, newest.ref.generation):
+                return self._outcome(newest, generation)
             generation = newest.ref.generation
         if timeout_ms == 0:
-            raise WaitTimeout(f"{self} has not ended")
+            raise WaitTimeout(f"{self} has not ended", job=self)
         ends = (await self._connections.here()).ends
         try:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1_000):
-                record = await ends.ended(Ref(queue=self.queue, id=self.id, generation=generation))
+                found = await ends.ended(Ref(queue=self.queue, id=self.id, generation=generation))
         except TimeoutError as error:
-            raise WaitTimeout(f"{self} has not ended within {timeout}; it goes on") from error
-        return self._outcome(record, generation)
+            raise WaitTimeout(f"{self} has not ended within {timeout}; it goes on", job=self) from error
+        return self._outcome(found, generation)
 
     async def watch(
         self, cursor: str | None = None, timeout: Seconds | None = None, *, allow_wait: bool = False
@@ -169,7 +180,8 @@ class Job(Generic[R]):
         Raises: JobNotFound, WaitTimeout, InvalidCursor, WouldDeadlock; CursorExpired if events after the
             cursor, or after the reader who fell behind, were trimmed.
         """
-        self._check_may_wait(allow_wait=allow_wait)
+        if not allow_wait:
+            check_may_wait(str(self))
         timeout_ms = None if timeout is None else seconds_to_ms(timeout, "timeout")
         patience = Patience.of(timeout_ms)
         ref = Ref(queue=self.queue, id=self.id, generation=self.generation or 0)
@@ -209,14 +221,16 @@ class Job(Generic[R]):
 
     def result_sync(self, timeout: Seconds | None = None, *, allow_wait: bool = False) -> R:
         """See `result`; for callers without an event loop."""
-        self._check_may_wait(allow_wait=allow_wait)
+        if not allow_wait:
+            check_may_wait(str(self))
         return self._connections.call(lambda: self.result(timeout, allow_wait=True), "job.result()")
 
     def watch_sync(
         self, cursor: str | None = None, timeout: Seconds | None = None, *, allow_wait: bool = False
     ) -> Iterator[JobEvent]:
         """See `watch`; for callers without an event loop."""
-        self._check_may_wait(allow_wait=allow_wait)
+        if not allow_wait:
+            check_may_wait(str(self))
         return self._connections.iterate(
             lambda: self.watch(cursor, timeout, allow_wait=True), "job.watch()", at_once=1
         )
@@ -225,35 +239,37 @@ class Job(Generic[R]):
         life = "" if self.generation is None else f" (generation {self.generation})"
         return f"job {shown(self.id)} in queue {shown(self.queue)}{life}"
 
-    def _check_may_wait(self, *, allow_wait: bool) -> None:
-        waiter = running_job.get()
-        if waiter is not None and not allow_wait:
-            raise WouldDeadlock(
-                f"job {shown(waiter.id)} waits for {self} inside its function, and holds a slot meanwhile; "
-                "enqueue what comes after instead, or pass allow_wait=True"
-            )
-
     async def _newest(self) -> JobRecord | None:
         backend = (await self._connections.here()).backend
         (record,) = await backend.get(self.queue, [self.id])
         return record
 
-    def _outcome(self, record: JobRecord | None, generation: int | None = None) -> R:
+    async def _kept(self, generation: int | None) -> JobRecord | Slip | None:
+        """Answer the record of this life or of the newest, else its result, else what has the id now."""
+        backend = (await self._connections.here()).backend
+        (record,) = await backend.get(self.queue, [self.id])
+        if record is not None and generation in (None, record.ref.generation):
+            return record
+        (slip,) = await backend.slips(self.queue, [(self.id, generation or 0)])
+        return record if slip is None else slip
+
+    def _outcome(self, found: JobRecord | Slip | None, generation: int | None) -> R:
         """Answer the value of a job that is over, or raise what it is instead."""
-        generation = self.generation if generation is None else generation
-        if record is None:
+        if isinstance(found, Slip):
+            return self._reading.value(found.task, found.result, self.id)
+        if found is None:
             if generation is None:
                 raise JobNotFound(f"no {self}: it was never enqueued here, or its record is no longer kept")
             raise ResultExpired(f"the result of {self} is gone: its record is no longer kept")
-        if generation not in (None, record.ref.generation):
+        if generation not in (None, found.ref.generation):
             raise ResultExpired(
-                f"the result of {self} is gone: the id is now at generation {record.ref.generation}"
+                f"the result of {self} is gone: the id is now at generation {found.ref.generation}"
             )
-        if record.state is not State.COMPLETED:
-            self._raise_end(record)
-        if record.result is None:
+        if found.state is not State.COMPLETED:
+            self._raise_end(found)
+        if found.result is None:
             raise ResultExpired(f"{self} completed, but its result is no longer kept")
-        return self._decode(record, record.result)
+        return self._reading.value(found.task, found.result, self.id)
 
     def _raise_end(self, record: JobRecord) -> NoReturn:
         match record.state:
@@ -262,7 +278,18 @@ class Job(Generic[R]):
             case State.EXPIRED:
                 raise JobExpired(f"{self} was not started within its time to live")
             case _:
-                raise _failure(str(self), record)
+                failed = _failure(str(self), record, self._reading)
+                raise failed from failed.error
+
+
+def check_may_wait(what: str) -> None:
+    """Raise WouldDeadlock inside a running job, which would hold its slot while it waits for `what`."""
+    waiter = running_job.get()
+    if waiter is not None:
+        raise WouldDeadlock(
+            f"job {shown(waiter.id)} waits for {what} inside its function, and holds a slot meanwhile; "
+            "enqueue what comes after instead, or say job.result(allow_wait=True)"
+        )
 
 
 def ref_of_plain(plain: Mapping[str, object]) -> tuple[str, str, int | None]:
@@ -277,7 +304,7 @@ def ref_of_plain(plain: Mapping[str, object]) -> tuple[str, str, int | None]:
     return check_queue(queue), check_job_id(id_), generation
 
 
-def _failure(job: str, record: JobRecord) -> JobFailed:
+def _failure(job: str, record: JobRecord, reading: Reading[Any]) -> JobFailed:
     reason = record.reason or "error"
     if record.error is None:
         return JobFailed(
@@ -292,4 +319,5 @@ def _failure(job: str, record: JobRecord) -> JobFailed:
         error_type=error.type,
         error_message=error.message,
         traceback=error.traceback,
+        error=reading.error(record.task, error),
     )

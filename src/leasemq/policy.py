@@ -24,6 +24,7 @@ from leasemq.option_checks import (
     terminal_states,
     whole,
 )
+from leasemq.protocol.declared import DeclaredErrors
 from leasemq.protocol.model import (
     PRIORITIES,
     TRAIL_LIMIT,
@@ -59,6 +60,7 @@ class TaskOptions(TypedDict, total=False):
     keep_result: Seconds
     keep_record: Seconds
     keep_dead: Seconds
+    raises: Sequence[type[Exception]]  # stored with their values; who waits gets them back
     aliases: Sequence[str]  # former names, under which jobs may still wait
     history: int  # entries of a job's own history that are kept, 0 to 10,000; default: none
     id: Make | None  # makes the id from the arguments that it names; None: a fresh one for each job
@@ -81,6 +83,7 @@ class CallOptions(TypedDict, total=False):
     timeout: Seconds
     max_stalls: int
     after: Iterable[Named | Parent]  # jobs that must complete first
+    wait_timeout: Seconds  # how long enqueue_and_wait waits; default: for ever
     history: int
     keep_result: Seconds
     keep_record: Seconds
@@ -106,6 +109,7 @@ class Policy:
     aliases: tuple[str, ...]
     executor: Literal["auto", "thread", "process"]
     memory_limit_bytes: int | None
+    raises: DeclaredErrors
     history: int
     naming: Naming
 
@@ -130,6 +134,7 @@ class Plan:
     reuse: frozenset[State]
     parents: tuple[Parent, ...]
     overrides: bytes
+    wait_ms: int | None  # of enqueue_and_wait
     history: int
 
     def job(
@@ -202,6 +207,7 @@ def checked_policy(
         aliases=tuple(check_task_name(alias) for alias in aliases),
         executor=executor,
         memory_limit_bytes=checked_memory_limit(options.get("memory_limit"), executor),
+        raises=DeclaredErrors.of(options.get("raises", ()), task=options.get("name", default_name)),
         history=whole("history", options.get("history", 0), range(TRAIL_LIMIT + 1)),
         naming=checked_naming(options, Naming(), parameters),
     )
@@ -242,6 +248,7 @@ def checked_plan(
         reuse=terminal_states("reuse", options.get("reuse", ())),
         parents=tuple(checked_parent(one) for one in listed("after", options.get("after", ()))),
         overrides=encode_overrides(overrides),
+        wait_ms=from_zero_ms(options, "wait_timeout"),
         history=whole("history", options.get("history", policy.history), range(TRAIL_LIMIT + 1)),
     )
 

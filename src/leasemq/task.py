@@ -7,13 +7,14 @@ import inspect
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, cast
 
 from leasemq.additions import Additions
 from leasemq.client.connection import Connection, Connections
 from leasemq.client.ids import new_job_id, new_request_number
 from leasemq.client.storing import Offer
-from leasemq.context import Ctx, is_annotated, running_job
+from leasemq.context import Ctx, running_job
 from leasemq.errors import (
     BackendUnavailable,
     IdConflict,
@@ -21,9 +22,10 @@ from leasemq.errors import (
     InvalidSetting,
     UnnamedTask,
 )
-from leasemq.job import Job, ref_of_plain
+from leasemq.functions import check_importable
+from leasemq.job import Job, Reading, check_may_wait, ref_of_plain
 from leasemq.policy import CallOptions, Plan, Policy, checked_plan
-from leasemq.protocol.insight import JobRecord
+from leasemq.protocol.failure import ErrorRecord
 from leasemq.protocol.model import Acceptance, Enqueued, NewJob
 from leasemq.protocol.names import check_job_id, check_queue, shown
 from leasemq.protocol.parameters import own_parameters
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-logger = logging.getLogger("leasemq")
+logger: logging.Logger = logging.getLogger("leasemq")
 
 _FOLLOW_UPS = 100  # of a queue's outbox, carried out by an enqueue that has parents
 
@@ -80,12 +82,12 @@ class Task(Generic[P, R]):
         self, function: Callable[..., Any], policy: Policy, around: Surroundings, *, takes_context: bool
     ) -> None:
         if policy.executor == "process":
-            _check_importable(function)
+            check_importable(function)
         functools.update_wrapper(cast("Callable[..., Any]", self), function)
         self.function = function
         self.policy = policy
         self.takes_context = takes_context
-        self.is_async = inspect.iscoroutinefunction(function)
+        self.is_async: bool = inspect.iscoroutinefunction(function)
         self._around = around
 
     @property
@@ -133,6 +135,20 @@ class Task(Generic[P, R]):
         """
         return await self._plainly.enqueue_many(items)
 
+    async def enqueue_and_wait(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Store one job, wait for its end and answer its value.
+
+        It waits for ever, unless `options(wait_timeout=...)` says for how long. Refused inside a running
+        job, with nothing stored.
+
+        Raises: as `enqueue` and `Job.result`; WaitTimeout, whose `job` is the handle of the job that goes on.
+        """
+        return await self._plainly.enqueue_and_wait(*args, **kwargs)
+
+    def enqueue_and_wait_sync(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """See `enqueue_and_wait`; for callers without an event loop. Raises: SyncInsideLoop."""
+        return self._plainly.enqueue_and_wait_sync(*args, **kwargs)
+
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         """Answer a checked call with an id of its own, for `enqueue_many`."""
         return self._plainly.call(*args, **kwargs)
@@ -152,7 +168,7 @@ class Task(Generic[P, R]):
             id=check_job_id(id_),
             generation=generation,
             _connections=self._around.connections,
-            _decode=self._decoded,
+            _reading=self._reading,
         )
 
     def handle(self, plain: Mapping[str, object]) -> Job[R]:
@@ -175,6 +191,7 @@ class Task(Generic[P, R]):
             takes_context=self.takes_context,
             signature=self.signature,
             retry=self.policy.retry if self.policy.has_retry else self._around.retry,
+            raises=self.policy.raises,
             timeout_ms=self.policy.timeout_ms,
             lease_ms=self.policy.lease_ms,
             result_limit_bytes=settings.result_limit,
@@ -197,8 +214,16 @@ class Task(Generic[P, R]):
                 f"another name; give it one: @app.task(name={self.function.__name__!r})"
             )
 
-    def _decoded(self, record: JobRecord, result: bytes) -> R:
-        return cast("R", self.signature.decode_result(result, job=record.ref.id))
+    @functools.cached_property
+    def _reading(self) -> Reading[R]:
+        """How what its jobs stored is read."""
+        return Reading(value=self._value, error=self._error)
+
+    def _value(self, _: str, result: bytes, job: str) -> R:
+        return cast("R", self.signature.decode_result(result, job=job))
+
+    def _error(self, _: str, stored: ErrorRecord) -> Exception | None:
+        return self.policy.raises.rebuilt(stored)
 
     def _called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self.takes_context and not (args and isinstance(args[0], Ctx)):
@@ -252,6 +277,13 @@ class Enqueuing(Generic[P, R]):
             raise _conflict(call)
         return self._answered(enqueued)
 
+    async def enqueue_and_wait(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """See `Task.enqueue_and_wait`."""
+        check_may_wait(f"a job of task {shown(self.task.name)}")
+        job = await self.enqueue(*args, **kwargs)
+        wait_ms = self.plan.wait_ms
+        return await job.result(None if wait_ms is None else timedelta(milliseconds=wait_ms))
+
     async def enqueue_many(self, items: Iterable[tuple[Any, ...] | Call[R]]) -> list[Job[R]]:
         """See `Task.enqueue_many`. With `strict=True` also raises: IdConflict, the other jobs stored."""
         calls = self._calls(items)
@@ -276,6 +308,12 @@ class Enqueuing(Generic[P, R]):
     def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """See `Task.enqueue_sync`."""
         return self._around.connections.call(lambda: self.enqueue(*args, **kwargs), "task.enqueue(...)")
+
+    def enqueue_and_wait_sync(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """See `Task.enqueue_and_wait_sync`."""
+        return self._around.connections.call(
+            lambda: self.enqueue_and_wait(*args, **kwargs), "task.enqueue_and_wait(...)"
+        )
 
     def enqueue_many_sync(self, items: Iterable[tuple[Any, ...] | Call[R]]) -> list[Job[R]]:
         """See `Task.enqueue_many_sync`."""
@@ -325,7 +363,7 @@ class Enqueuing(Generic[P, R]):
             generation=ref.generation,
             acceptance=enqueued.acceptance,
             _connections=self._around.connections,
-            _decode=self.task._decoded,
+            _reading=self.task._reading,
         )
 
     async def _follow_up(self, connection: Connection, queue: str, calls: Sequence[Call[R]]) -> None:
@@ -361,27 +399,3 @@ def _by_queue(calls: Sequence[Call[Any]]) -> dict[str, list[int]]:
     for place, call in enumerate(calls):
         places.setdefault(call.queue, []).append(place)
     return places
-
-
-def runs_in_loop(function: Callable[..., Any]) -> bool:
-    """Answer whether the function is asynchronous. Raises: InvalidSetting for what is no plain function."""
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise InvalidSetting(f"{function!r} is a generator; a task returns one value")
-    if not inspect.isroutine(function):
-        raise InvalidSetting(f"{function!r} is not a function")
-    return inspect.iscoroutinefunction(function)
-
-
-def _check_importable(function: Callable[..., Any]) -> None:
-    """Refuse what no module holds. Whether a module holds the others is known once it is imported."""
-    if "<" in function.__qualname__:  # <locals>, <lambda>
-        raise InvalidSetting(
-            f"executor='process' cannot run {function.__qualname__!r}: a child process imports the function "
-            "by its name; define it at the top level of a module"
-        )
-
-
-def takes_context(function: Callable[..., Any]) -> bool:
-    """Answer whether the function's first parameter is annotated as `Ctx`."""
-    parameters = list(inspect.signature(function).parameters.values())
-    return bool(parameters) and is_annotated(function, parameters[0], Ctx)

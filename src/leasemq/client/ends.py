@@ -10,7 +10,7 @@ from typing import NoReturn
 from leasemq.backend import Backend, Listener
 from leasemq.clock import boot_ms
 from leasemq.errors import BackendUnavailable, CorruptRecord, IndeterminateWrite
-from leasemq.protocol.insight import JobRecord
+from leasemq.protocol.insight import JobRecord, Slip
 from leasemq.protocol.model import Ref
 
 READ_LIMIT = 500
@@ -18,7 +18,7 @@ _LOOK_EVERY_MS = 1_000  # pushes are hints: whoever waits is looked after this o
 _LOOKS_A_SECOND = 1_000  # but never more jobs than this in a second
 _PAUSE_MS = 500  # after the backend could not be reached
 
-Waiter = asyncio.Future[JobRecord | None]
+Waiter = asyncio.Future[JobRecord | Slip | None]
 Place = tuple[str, str]  # queue and id
 
 
@@ -44,8 +44,11 @@ class Ends:
         """Whether a listener is kept, which is so only while somebody waits."""
         return self._watch is not None
 
-    async def ended(self, ref: Ref) -> JobRecord | None:
-        """Answer the record once `ref` is over: a terminal one, another generation's, or None if it is gone.
+    async def ended(self, ref: Ref) -> JobRecord | Slip | None:
+        """Answer what is kept of `ref` once it is over.
+
+        Its terminal record; else its result, which may outlive that; else the record of another generation,
+        or None.
 
         Raises: CorruptRecord; BackendUnavailable if the connection is closed meanwhile.
         """
@@ -144,6 +147,8 @@ class Ends:
     async def _read(self, queue: str, ids: Sequence[str]) -> None:
         try:
             records = await self._backend.get(queue, ids)
+            found = dict(zip(ids, records, strict=True))
+            slips = await self._slips(queue, found)
         except (BackendUnavailable, IndeterminateWrite):
             return  # they are read again at the next look
         except CorruptRecord as error:
@@ -153,16 +158,33 @@ class Ends:
             else:
                 self._refuse([(queue, ids[0])], error)
             return
-        for id_, record in zip(ids, records, strict=True):
-            self._tell((queue, id_), record)
+        for id_, record in found.items():
+            self._tell((queue, id_), record, slips)
 
-    def _tell(self, place: Place, record: JobRecord | None) -> None:
+    async def _slips(self, queue: str, found: dict[str, JobRecord | None]) -> dict[Ref, Slip | None]:
+        """Read the results of the lives that somebody waits for and whose record is gone."""
+        gone = [
+            ref
+            for id_, record in found.items()
+            for ref in self._waiters.get((queue, id_), {})
+            if record is None or record.ref != ref
+        ]
+        slips: dict[Ref, Slip | None] = {}
+        for start in range(0, len(gone), READ_LIMIT):
+            refs = gone[start : start + READ_LIMIT]
+            read = await self._backend.slips(queue, [(ref.id, ref.generation) for ref in refs])
+            slips.update(zip(refs, read, strict=True))
+        return slips
+
+    def _tell(self, place: Place, record: JobRecord | None, slips: dict[Ref, Slip | None]) -> None:
         for ref, waiters in self._waiters.get(place, {}).items():
-            if record is not None and record.ref == ref and not record.state.is_terminal:
-                continue
+            own = record if record is not None and record.ref == ref else None
+            if (ref not in slips) if own is None else not own.state.is_terminal:
+                continue  # it runs, or its waiter came meanwhile and is looked after in the next round
+            found = own or slips[ref] or record
             for waiter in waiters:
                 if not waiter.done():
-                    waiter.set_result(record)
+                    waiter.set_result(found)
 
     def _refuse(self, places: Iterable[Place], error: BaseException) -> None:
         waiters = (some for place in places for some in self._waiters.get(place, {}).values())

@@ -53,13 +53,17 @@ class ResultEnvelope(
     secret: bool = False
 
 
-class ErrorEnvelope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
-    """What a handler raised."""
+class ErrorEnvelope(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, gc=False
+):
+    """What a handler raised. `declared` and `values`: of an error that its task declares."""
 
     v: int
     type: str
     message: str
     traceback: str
+    declared: str = ""
+    values: ArgumentsEnvelope | None = None
 
 
 class PlainEnvelope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):

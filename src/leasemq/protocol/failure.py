@@ -1,6 +1,7 @@
 """What a raised exception becomes: a bounded record of text that holds nothing of the program alive.
 
-The exception is never stored, pickled or rebuilt; its type is a name to read, not one to look up.
+The exception is never stored or pickled; its type is a name to read, not one to look up. Of one that its
+task declares, `declared.py` adds the values.
 """
 
 from __future__ import annotations
@@ -11,7 +12,13 @@ from dataclasses import dataclass
 
 import msgspec
 
-from leasemq.protocol.envelope import ENVELOPE_VERSION, ErrorEnvelope, open_envelope, sealed
+from leasemq.protocol.envelope import (
+    ENVELOPE_VERSION,
+    ArgumentsEnvelope,
+    ErrorEnvelope,
+    open_envelope,
+    sealed,
+)
 from leasemq.protocol.names import MASK, mask_urls
 
 MAX_ERROR_BYTES = 64 * 1024
@@ -21,6 +28,8 @@ _MESSAGE_BYTES = 16 * 1024
 _TRACEBACK_BYTES = 46 * 1024  # together with keys and quotes under MAX_ERROR_BYTES
 _CHARACTERS_AHEAD = 4 * MAX_ERROR_BYTES  # no more of a text is encoded to find out where to cut it
 
+_arguments = msgspec.json.Decoder(ArgumentsEnvelope).decode
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorRecord:
@@ -29,22 +38,26 @@ class ErrorRecord:
     type: str
     message: str
     traceback: str = ""
+    declared: str = ""  # the class among those the task declares whose values are stored
+    values: bytes = b""  # what makes it again, as arguments are stored
 
 
-def describe_exception(error: BaseException, hide: Iterable[str] = ()) -> ErrorRecord:
-    """Answer the exception as a record whose encoding takes at most 64 KiB.
+def describe_exception(
+    error: BaseException, hide: Iterable[str] = (), *, spare_bytes: int = 0
+) -> ErrorRecord:
+    """Answer the exception as a record whose encoding takes at most 64 KiB, less `spare_bytes`.
 
     Survives exceptions whose `str()` raises, groups, and cycles of causes. Each text in `hide` (see
     `Signature.secret_texts`) is masked wherever it occurs, and so are passwords in URLs.
     """
     secrets = sorted(_spellings(hide), key=len, reverse=True)
-    name = _safely(lambda: _qualified_name(type(error)), "an exception type without a name")
+    name = _safely(lambda: qualified_name(type(error)), "an exception type without a name")
     message = _safely(lambda: str(error), "str() of the exception failed")
     trace = _safely(lambda: _trace(error), "the traceback could not be formatted")
     return ErrorRecord(
         type=_head(_masked(name, secrets), _TYPE_BYTES),
         message=_head(_masked(message, secrets), _MESSAGE_BYTES),
-        traceback=_ends(_masked(trace, secrets), _TRACEBACK_BYTES),
+        traceback=_ends(_masked(trace, secrets), _TRACEBACK_BYTES - spare_bytes),
     )
 
 
@@ -52,7 +65,12 @@ def encode_error(record: ErrorRecord) -> bytes:
     """Answer the record's bytes."""
     return sealed(
         ErrorEnvelope(
-            v=ENVELOPE_VERSION, type=record.type, message=record.message, traceback=record.traceback
+            v=ENVELOPE_VERSION,
+            type=record.type,
+            message=record.message,
+            traceback=record.traceback,
+            declared=record.declared,
+            values=_arguments(record.values) if record.values else None,
         )
     )
 
@@ -60,7 +78,13 @@ def encode_error(record: ErrorRecord) -> bytes:
 def decode_error(payload: bytes, *, job: str = "") -> ErrorRecord:
     """Answer the record that `encode_error` gave. Raises: UnknownEnvelope (newer version), CorruptRecord."""
     envelope = open_envelope(ErrorEnvelope, payload, what="error", job=job)
-    return ErrorRecord(type=envelope.type, message=envelope.message, traceback=envelope.traceback)
+    return ErrorRecord(
+        type=envelope.type,
+        message=envelope.message,
+        traceback=envelope.traceback,
+        declared=envelope.declared,
+        values=b"" if envelope.values is None else sealed(envelope.values),
+    )
 
 
 def _safely(answer: Callable[[], str], otherwise: str) -> str:
@@ -72,7 +96,8 @@ def _safely(answer: Callable[[], str], otherwise: str) -> str:
         return f"<{otherwise}>"
 
 
-def _qualified_name(kind: type[BaseException]) -> str:
+def qualified_name(kind: type) -> str:
+    """Answer the class as errors name it: builtins bare, others with their module."""
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 

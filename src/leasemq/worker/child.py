@@ -29,10 +29,11 @@ from leasemq.context import Ctx, running_attempt, running_job
 from leasemq.dependencies import NO_DEPENDENCIES, Dependencies
 from leasemq.logs import print_as_told
 from leasemq.protocol.decide import Happened
+from leasemq.protocol.declared import DeclaredErrors
 from leasemq.protocol.model import Lease, NewJob, NoteKind
 from leasemq.protocol.retry import Retry
 from leasemq.protocol.signature import Signature
-from leasemq.worker.importable import bare, found, is_task, learned_retry
+from leasemq.worker.importable import bare, found, is_task, learned_errors, learned_retry
 from leasemq.worker.outcome import Arguments, judged, raised, read_arguments, returned
 from leasemq.worker.pipe import (
     Ended,
@@ -74,6 +75,7 @@ class _Learned:
     run: Callable[[Callable[[], Any]], Any]
     signature: Signature
     retry: Retry | None
+    raises: DeclaredErrors
     told: Learn
     size_bytes: int  # of the address space at that time; only of interest where it is limited
     carried: Carried | None
@@ -234,7 +236,7 @@ class _Life:
             else:
                 value = self._run_with_context(one, lease, arguments)
         except BaseException as error:  # a function of the user's: whatever it raises ends its attempt alone
-            happened = judged(error, retry, signature.secret_texts(*arguments))
+            happened = judged(error, retry, signature.secret_texts(*arguments), one.raises)
         else:
             happened = returned(signature, value, one.told.result_limit_bytes)
         return ended(happened, is_worn=_has_outgrown(one))
@@ -259,6 +261,7 @@ def _learned(told: Learn) -> _Learned:
         run=_runner(told),
         signature=Signature.of(call, task=told.name, skip_first=told.takes_context),
         retry=learned_retry(told),
+        raises=learned_errors(told),
         told=told,
         size_bytes=0 if told.memory_limit_bytes is None else _size_bytes(),
         carried=None if of_app is None else of_app.carried,

@@ -152,7 +152,7 @@ def _cancelled(attempt: Attempt, error: asyncio.CancelledError, arguments: Argum
 def _judged(attempt: Attempt, error: BaseException, arguments: Arguments) -> Happened | None:
     """Answer what an exception out of the function means."""
     hide = attempt.routine.signature.secret_texts(*arguments)
-    return _standing(attempt, judged(error, attempt.retry, hide))
+    return _standing(attempt, judged(error, attempt.retry, hide, attempt.routine.raises))
 
 
 def _valued(attempt: Attempt, value: object) -> Happened | None:

@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from leasemq.errors import InvalidSetting
+from leasemq.protocol.declared import DeclaredErrors
 from leasemq.protocol.names import shown
 from leasemq.protocol.retry import Retry
 from leasemq.worker.pipe import Learn, Script, Spot
@@ -36,7 +37,8 @@ def lesson(routine: Routine) -> Learn:
             "of a module"
         )
     give_up_on = _classes(routine, retry.give_up_on) if retry is not None else []
-    spots = [spot, *(retry_on or ()), *give_up_on]
+    raises = _classes(routine, tuple(routine.raises.kinds.values()), of="its raises")
+    spots = [spot, *(retry_on or ()), *give_up_on, *raises]
     is_of_script = any(one.module in (MAIN, SCRIPT) for one in spots)
     return Learn(
         name=routine.name,
@@ -49,6 +51,7 @@ def lesson(routine: Routine) -> Learn:
         retries=retry is not None,
         retry_on=retry_on,
         give_up_on=give_up_on,
+        raises=raises,
     )
 
 
@@ -58,6 +61,11 @@ def learned_retry(told: Learn) -> Retry | None:
         return None
     retry_on = None if told.retry_on is None else tuple(found(spot, told.script) for spot in told.retry_on)
     return Retry(retry_on=retry_on, give_up_on=tuple(found(spot, told.script) for spot in told.give_up_on))
+
+
+def learned_errors(told: Learn) -> DeclaredErrors:
+    """Answer the errors that the task declares."""
+    return DeclaredErrors.of([found(spot, told.script) for spot in told.raises], task=told.name)
 
 
 def found(spot: Spot, script: Script | None) -> Any:
@@ -100,14 +108,14 @@ def _at(module: ModuleType, path: str) -> Any:
     return thing
 
 
-def _classes(routine: Routine, given: Any) -> list[Spot]:
+def _classes(routine: Routine, given: Any, of: str = "its retry policy") -> list[Spot]:
     spots = []
     for one in given if isinstance(given, tuple) else (given,):
         spot = _spot(one)
         if spot is None:
             raise InvalidSetting(
                 f"task {shown(routine.name)} has executor='process', but a child process cannot import "
-                f"{one.__qualname__!r} of its retry policy; define the class at the top level of a module"
+                f"{one.__qualname__!r} of {of}; define the class at the top level of a module"
             )
         spots.append(spot)
     return spots

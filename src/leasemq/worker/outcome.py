@@ -18,7 +18,8 @@ from leasemq.errors import (
     UnknownEnvelope,
 )
 from leasemq.protocol.decide import Happened, Hopeless, Raised, Reason, Returned, Snoozed, Unfit
-from leasemq.protocol.failure import describe_exception, encode_error
+from leasemq.protocol.declared import NOTHING_DECLARED, DeclaredErrors
+from leasemq.protocol.failure import encode_error
 from leasemq.protocol.retry import Retry, should_retry
 from leasemq.protocol.signature import Signature
 from leasemq.protocol.times import seconds_to_ms
@@ -45,18 +46,23 @@ def unreadable(error: CorruptRecord) -> Happened:
     return Hopeless(error=told(error), reason=Reason.CORRUPT)
 
 
-def judged(error: BaseException, retry: Retry | None, hide: tuple[str, ...] = ()) -> Happened:
+def judged(
+    error: BaseException,
+    retry: Retry | None,
+    hide: tuple[str, ...] = (),
+    raises: DeclaredErrors = NOTHING_DECLARED,
+) -> Happened:
     """Answer what an exception out of the function means. The texts in `hide` are masked."""
     try:
         if isinstance(error, Snooze):
             return Snoozed(delay_ms=seconds_to_ms(error.delay))
         if isinstance(error, RetryAfter):
-            return Raised(error=told(error, hide), after_ms=seconds_to_ms(error.delay))
+            return Raised(error=told(error, hide, raises), after_ms=seconds_to_ms(error.delay))
     except InvalidDelay as refusal:
         return raised(refusal, retry)
     if isinstance(error, Dead):
-        return Hopeless(error=told(error, hide), reason=Reason.DEAD)
-    return raised(error, retry, hide=hide)
+        return Hopeless(error=told(error, hide, raises), reason=Reason.DEAD)
+    return raised(error, retry, hide=hide, raises=raises)
 
 
 def raised(
@@ -65,10 +71,11 @@ def raised(
     *,
     reason: Reason = Reason.ERROR,
     hide: tuple[str, ...] = (),
+    raises: DeclaredErrors = NOTHING_DECLARED,
 ) -> Raised:
     """Answer an ordinary failure; the policy's rules by exception class are looked at here."""
     retryable = retry is not None and should_retry(retry, error)
-    return Raised(error=told(error, hide), retryable=retryable, reason=reason)
+    return Raised(error=told(error, hide, raises), retryable=retryable, reason=reason)
 
 
 def returned(signature: Signature, value: object, limit_bytes: int) -> Happened:
@@ -81,6 +88,8 @@ def returned(signature: Signature, value: object, limit_bytes: int) -> Happened:
         return Hopeless(error=told(error), reason=Reason.RESULT_NOT_SERIALIZABLE)
 
 
-def told(error: BaseException, hide: tuple[str, ...] = ()) -> bytes:
+def told(
+    error: BaseException, hide: tuple[str, ...] = (), raises: DeclaredErrors = NOTHING_DECLARED
+) -> bytes:
     """Answer the stored form of an exception."""
-    return encode_error(describe_exception(error, hide))
+    return encode_error(raises.describe(error, hide))

@@ -46,6 +46,7 @@ class Learn(msgspec.Struct, array_like=True, tag="learn", frozen=True):
     retries: bool
     retry_on: list[Spot] | None
     give_up_on: list[Spot]
+    raises: list[Spot]
 
 
 class Run(msgspec.Struct, array_like=True, tag="run", frozen=True):

@@ -11,6 +11,7 @@ from leasemq.carried import Carried
 from leasemq.context import Ctx, Provider
 from leasemq.dependencies import NO_DEPENDENCIES, Dependencies
 from leasemq.errors import InvalidSetting
+from leasemq.protocol.declared import NOTHING_DECLARED, DeclaredErrors
 from leasemq.protocol.envelope import DEFAULT_LIMIT_BYTES
 from leasemq.protocol.retry import Retry
 from leasemq.protocol.signature import Signature
@@ -37,6 +38,7 @@ class Routine:
     takes_context: bool
     signature: Signature
     retry: Retry | None = None
+    raises: DeclaredErrors = NOTHING_DECLARED
     timeout_ms: int | None = None
     lease_ms: int | None = None  # None: the worker's
     result_limit_bytes: int = DEFAULT_LIMIT_BYTES
