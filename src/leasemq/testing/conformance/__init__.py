@@ -58,6 +58,7 @@ MODULES = (
     "replaying",
     "dependants",
     "event_feed",
+    "event_truth",
     "retention",
     "results",
     "scheduling",
