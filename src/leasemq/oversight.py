@@ -14,6 +14,7 @@ from leasemq.option_checks import Named
 from leasemq.protocol.envelope import describe_result
 from leasemq.protocol.failure import ErrorRecord
 from leasemq.protocol.insight import JobRecord, WorkerInfo
+from leasemq.protocol.metrics import Metrics, measured
 from leasemq.protocol.names import check_job_id, check_queue, shown
 from leasemq.queue import Queue
 from leasemq.settings import DEFAULT_QUEUE
@@ -53,6 +54,20 @@ class Oversight:
         for one in lives:
             await backend.retire(one.incarnation)
         return lives
+
+    async def metrics(self) -> Metrics:
+        """Answer every queue's counts, and how lately each live worker was heard of.
+
+        One queue after another, each at one moment; the effort grows with queues and workers, not with jobs.
+        """
+        backend = (await self._connections.here()).backend
+        counts = [await backend.counts(name) for name in await backend.queues()]
+        workers = await backend.workers()
+        return measured(await backend.now_ms(), counts, workers)
+
+    def metrics_sync(self) -> Metrics:
+        """See `metrics`."""
+        return self._connections.call(self.metrics, "app.metrics()")
 
     def queues_sync(self) -> Sequence[str]:
         """See `queues`."""

@@ -12,10 +12,13 @@ import click
 
 from leasemq.cli.acting import cancel, promote, remove, replay, reprioritise, reschedule
 from leasemq.cli.dead_letters import dead
+from leasemq.cli.explaining import why
 from leasemq.cli.looking import config, doctor, job, jobs, migrate
+from leasemq.cli.metering import metrics
 from leasemq.cli.registry import workers
 from leasemq.cli.running import demo, worker
 from leasemq.cli.sections import Sections
+from leasemq.cli.watching import watch
 from leasemq.cli.whole_queues import drain, obliterate, pause, purge, queues, resume
 from leasemq.errors import IllegalMove, LeaseMQError, Refused, UniqueConflict, Unsupported
 from leasemq.protocol.names import mask_urls, shown
@@ -56,6 +59,8 @@ for command in (
     queues,
     jobs,
     job,
+    why,
+    watch,
     dead,
     workers,
     cancel,
@@ -73,6 +78,7 @@ for command in (
     demo,
     config,
     doctor,
+    metrics,
 ):
     commands.add_command(command)
 commands.add_command(migrate, "install")

@@ -16,9 +16,9 @@ async def found_job(app: App, name: str, queue: str | None) -> JobRecord:
 
     Raises: JobNotFound; InvalidSetting if several are meant.
     """
-    readings = [(queue, name)] if queue is not None else await _readings(app, name)
+    asked = [(queue, name)] if queue is not None else await readings(app, name)
     found = []
-    for one_queue, id_ in readings:
+    for one_queue, id_ in asked:
         record = await _stored(app, one_queue, id_)
         if record is not None:
             found.append(record)
@@ -33,7 +33,7 @@ async def found_job(app: App, name: str, queue: str | None) -> JobRecord:
     return found[0]
 
 
-async def _readings(app: App, name: str) -> list[tuple[str, str]]:
+async def readings(app: App, name: str) -> list[tuple[str, str]]:
     """Answer each way to read the name: an id in any queue, or a queue and an id."""
     cuts = [place for place, character in enumerate(name) if character == "/"]
     split = [(name[:cut], name[cut + 1 :]) for cut in cuts]

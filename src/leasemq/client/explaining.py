@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from leasemq.backend import Backend
 from leasemq.errors import CorruptRecord
@@ -25,7 +25,7 @@ async def explained(backend: Backend, queue: str, asked: Asked) -> tuple[Reason,
     return explain(asked, standing, around)
 
 
-def is_known(reasons: tuple[Reason, ...]) -> bool:
+def is_known(reasons: Sequence[Reason]) -> bool:
     """Whether the question was about a job that there is."""
     return all(reason.kind is not Why.UNKNOWN for reason in reasons)
 

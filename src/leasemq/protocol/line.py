@@ -16,7 +16,11 @@ def nobody_for(queue: str, task: str, workers: Sequence[WorkerInfo]) -> Reason |
     on_queue = [worker for worker in workers if queue in worker.queues]
     if not on_queue:
         others = sorted({name for worker in workers for name in worker.queues})
-        have = f"; the {many(len(workers), 'live worker')} work on {_listed(others)}" if workers else ""
+        have = (
+            f"; the {many(len(workers), 'live worker')} work on {_listed(others)}"
+            if workers
+            else ": none is live at all"
+        )
         return Reason(
             kind=Why.NO_WORKER,
             says=f"No live worker works on queue {shown(queue)}{have}",
