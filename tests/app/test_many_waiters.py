@@ -211,6 +211,7 @@ class Statements:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count = 0
+        self.writes = 0  # transactions that may write
         connect = sqlite3.connect
 
         def traced(*args: Any, **options: Any) -> sqlite3.Connection:  # Any: sqlite3.connect's own arguments
@@ -223,10 +224,14 @@ class Statements:
     def _ran(self, statement: str) -> None:
         if statement != "PRAGMA data_version":  # the listener's look at the file's version, not at a job
             self.count += 1
+            self.writes += statement == "BEGIN IMMEDIATE"
 
 
-async def statements_for(folder: Path, waiters: int, ran: Statements) -> int:
-    """Have so many wait for some of the jobs that end; answers how many statements that took in all."""
+async def statements_for(folder: Path, waiters: int, ran: Statements) -> tuple[int, int]:
+    """Have so many wait for some of the jobs that end.
+
+    Answers how many statements that took in all, and how many transactions that may write.
+    """
     app = App(f"sqlite:///{folder}/{waiters}.db?sync=normal")
 
     @app.task(name="t")
@@ -239,7 +244,7 @@ async def statements_for(folder: Path, waiters: int, ran: Statements) -> int:
         leases = await Holder(app).claim(limit=MANY)
         result = t.signature.encode_result(7)
         ends_of_all = [decide(lease, Returned(result=result), settlement_id=1) for lease in leases]
-        before = ran.count
+        before, writes_before = ran.count, ran.writes
         waiting = [asyncio.create_task(job.result(timeout=60)) for job in jobs[:waiters]]
         if waiting:
             await until(lambda: connection.ends._listener is not None)
@@ -247,15 +252,17 @@ async def statements_for(folder: Path, waiters: int, ran: Statements) -> int:
             await connection.backend.settle(QUEUE, ends_of_all[start : start + 500])
         assert await asyncio.gather(*waiting) == [7] * waiters
         await until(lambda: not connection.ends.is_watching)
-        return ran.count - before
+        return ran.count - before, ran.writes - writes_before
 
 
 @pytest.mark.promise("P-61", "E-26")
-async def test_five_thousand_waiters_cost_a_few_statements_a_batch(
+async def test_five_thousand_waiters_cost_a_few_statements_a_batch_and_no_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran = Statements(monkeypatch)
-    nobody, alone, together = [await statements_for(tmp_path, count, ran) for count in (0, 1, MANY)]
+    counted = [await statements_for(tmp_path, count, ran) for count in (0, 1, MANY)]
+    nobody, alone, together = [statements for statements, _ in counted]
     print(f"statements while 5,000 jobs end: nobody waits {nobody:,}, 1 waits {alone:,}, 5,000 {together:,}")
+    assert {writes for _, writes in counted} == {MANY // 500}
     assert alone - nobody <= 200
     assert together - nobody <= MANY // 5
