@@ -11,13 +11,13 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, cast
 
 from leasemq.additions import Additions
+from leasemq.calls import by_queue, conflict, is_conflict
 from leasemq.client.connection import Connection, Connections
 from leasemq.client.ids import new_job_id, new_request_number
 from leasemq.client.storing import Offer
 from leasemq.context import Ctx, running_job
 from leasemq.errors import (
     BackendUnavailable,
-    IdConflict,
     IndeterminateWrite,
     InvalidSetting,
     UnnamedTask,
@@ -26,7 +26,7 @@ from leasemq.functions import check_importable
 from leasemq.job import Job, Reading, check_may_wait, ref_of_plain
 from leasemq.policy import CallOptions, Plan, Policy, checked_plan
 from leasemq.protocol.failure import ErrorRecord
-from leasemq.protocol.model import Acceptance, Enqueued, NewJob
+from leasemq.protocol.model import Enqueued, NewJob
 from leasemq.protocol.names import check_job_id, check_queue, shown
 from leasemq.protocol.parameters import own_parameters
 from leasemq.protocol.retry import Retry
@@ -48,8 +48,7 @@ _FOLLOW_UPS = 100  # of a queue's outbox, carried out by an enqueue that has par
 class Call(Generic[R]):
     """One call that is ready to enqueue: checked arguments, and an id that every repeat keeps.
 
-    `enqueue_many(calls)` may be repeated after an `IndeterminateWrite`, and leaves one job per call.
-    A running job gives it to `ctx.enqueue`.
+    `enqueue_many(calls)` may be repeated after an `IndeterminateWrite`; `ctx.enqueue` takes one, too.
     """
 
     queue: str
@@ -273,8 +272,8 @@ class Enqueuing(Generic[P, R]):
         offer = Offer(job=call.job, own_id=self.plan.naming.is_fresh)
         enqueued = await connection.intake.one(call.queue, offer)
         await self._follow_up(connection, call.queue, [call])
-        if _is_conflict(call, enqueued):
-            raise _conflict(call)
+        if call.strict and is_conflict(enqueued):
+            raise conflict(call.queue, call.job.id)
         return self._answered(enqueued)
 
     async def enqueue_and_wait(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -289,16 +288,17 @@ class Enqueuing(Generic[P, R]):
         calls = self._calls(items)
         connection = await self._around.connections.here()
         enqueued: dict[int, Enqueued] = {}
-        for queue, places in _by_queue(calls).items():
+        for queue, places in by_queue([call.queue for call in calls]).items():
             offers = [Offer(job=calls[place].job, own_id=False) for place in places]
             stored = await connection.intake.many(queue, offers)
             enqueued.update(zip(places, stored, strict=True))
             await self._follow_up(connection, queue, [calls[place] for place in places])
-        clashes = [place for place, call in enumerate(calls) if _is_conflict(call, enqueued[place])]
+        clashes = [n for n, call in enumerate(calls) if call.strict and is_conflict(enqueued[n])]
         jobs = [self._answered(enqueued[place]) for place in range(len(calls))]
         if clashes:
             others = tuple(None if place in clashes else job for place, job in enumerate(jobs))
-            raise _conflict(calls[clashes[0]], others)
+            first = calls[clashes[0]]
+            raise conflict(first.queue, first.job.id, others)
         return jobs
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
@@ -378,24 +378,3 @@ class Enqueuing(Generic[P, R]):
             pass
         except Exception:  # the outbox is everybody's: this caller must not hear of another job's fault
             logger.warning("follow-ups of queue %s are left to a sweep", shown(queue), exc_info=True)
-
-
-def _is_conflict(call: Call[Any], enqueued: Enqueued) -> bool:
-    return call.strict and enqueued.acceptance is Acceptance.EXISTING and not enqueued.same_payload
-
-
-def _conflict(call: Call[Any], jobs: tuple[Job[Any] | None, ...] = ()) -> IdConflict:
-    others = "; the other jobs of the call are stored" if len(jobs) > 1 else ""
-    return IdConflict(
-        f"job {shown(call.job.id)} is known in queue {shown(call.queue)} with other arguments; "
-        f"choose another id, or leave strict=True out to get the known job{others}",
-        jobs=jobs,
-    )
-
-
-def _by_queue(calls: Sequence[Call[Any]]) -> dict[str, list[int]]:
-    """Answer the calls' places by queue, in order."""
-    places: dict[str, list[int]] = {}
-    for place, call in enumerate(calls):
-        places.setdefault(call.queue, []).append(place)
-    return places
