@@ -7,7 +7,7 @@ import pytest
 from leasemq import State
 from leasemq.notes import Progress
 from leasemq.protocol.insight import EventKind
-from tests.end_to_end.place import Place
+from tests.end_to_end.place import QUEUE, Place
 
 TASKS = ("reports", "reports_in_a_thread", "reports_in_a_process")
 HALF = Progress(current=1, total=2, message="half", data={"rows": 7}, attempt=1)
@@ -27,6 +27,11 @@ def test_progress_of_a_running_job_is_read_and_heard_of_in_another_process(place
         assert place.events(job.id) == [EventKind.ENQUEUED, EventKind.CLAIMED, EventKind.PROGRESS]
     shown = place.job(TASKS[0])
     assert (shown["state"], shown["progress"]["message"], shown["log"]) == ("active", "half", ["begun"])
+
+    first = place.leasemq("job", f"{QUEUE}/{TASKS[0]}", "--history", "--limit", "3")
+    assert [entry["kind"] for entry in first["history"]] == ["enqueued", "claimed", "log"]
+    rest = place.leasemq("job", TASKS[0], "--history", "--cursor", first["cursor"])
+    assert [entry["progress"]["current"] for entry in rest["history"]] == [1]
 
     place.open_gate("gate")
     for job in jobs:

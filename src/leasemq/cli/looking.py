@@ -11,6 +11,7 @@ import click
 from leasemq.app import App
 from leasemq.cli.choosing import filter_options, state_option, taken_filters
 from leasemq.cli.finding import found_job
+from leasemq.cli.history import HistoryOptions, attempt_row, history_options, progress_text, show_history
 from leasemq.cli.listing import LIST, Paging, cursor_option, limit_option, list_jobs
 from leasemq.cli.printing import print_fields, print_heading, print_json, print_table, print_text
 from leasemq.cli.shaping import capabilities_plain, job_plain
@@ -20,7 +21,7 @@ from leasemq.protocol.names import shown
 from leasemq.settings import unknown_variables
 from leasemq.worker.registry import VERSION
 
-_ATTEMPTS = ("number", "worker", "fence", "claimed_at", "ended_at", "outcome")
+_ATTEMPTS = ("number", "worker", "fence", "claimed_at", "renewed_at", "ended_at", "outcome", "error")
 _REFUSED = ("at", "fence", "write", "answer")
 _PARTS = frozenset({"arguments", "result", "error", "history", "refused", "log"})
 
@@ -42,9 +43,20 @@ def jobs(queue: str | None, oldest_first: bool, limit: int, cursor: str | None, 
 @click.command()
 @click.argument("name", metavar="[QUEUE/]ID")
 @click.option("--queue", help="The queue, if the id alone is not clear.")
+@history_options
 @target_options
-def job(name: str, queue: str | None, url: str | None, app_name: str | None, as_json: bool) -> None:
-    """Show all that is stored about one job; secrets are masked."""
+def job(
+    name: str,
+    queue: str | None,
+    paged: HistoryOptions | None,
+    url: str | None,
+    app_name: str | None,
+    as_json: bool,
+) -> None:
+    """Show all that is stored about one job; secrets are masked. With --history, what happened to it."""
+    if paged is not None:
+        show_history(name, queue, paged, url, app_name, as_json=as_json)
+        return
 
     async def look(app: App) -> JobRecord:
         return await found_job(app, name, queue)
@@ -108,7 +120,8 @@ def migrate(url: str | None, app_name: str | None, as_json: bool) -> None:
 
 
 def _print_job(plain: dict[str, Any]) -> None:
-    print_fields((name, value) for name, value in plain.items() if name not in _PARTS and value != [])
+    told = {**plain, "progress": progress_text(plain["progress"])}
+    print_fields((name, value) for name, value in told.items() if name not in _PARTS and value != [])
     if isinstance(plain["arguments"], dict):
         print_heading("arguments")
         positional = ((str(place), value) for place, value in enumerate(plain["arguments"]["args"]))
@@ -118,10 +131,11 @@ def _print_job(plain: dict[str, Any]) -> None:
     if plain["result"] is not None or plain["state"] == "completed":
         print_heading("result")
         print_text(repr(plain["result"]))
-    for part, columns in (("history", _ATTEMPTS), ("refused", _REFUSED)):
-        if plain[part]:
+    attempts = [attempt_row(row) for row in plain["history"]]
+    for part, columns, rows in (("history", _ATTEMPTS, attempts), ("refused", _REFUSED, plain["refused"])):
+        if rows:
             print_heading(part)
-            print_table(columns, [[row[column] for column in columns] for row in plain[part]])
+            print_table(columns, [[row[column] for column in columns] for row in rows])
     if plain["log"]:
         print_heading("log")
         for line in plain["log"]:
