@@ -186,7 +186,8 @@ async def _note(job: Job[Any], event: JobEvent) -> str | None:
         return None
     try:
         record = await job.record()
-        errors = [attempt.error for attempt in record.history if attempt.number == event.attempt]
+        ended_ms = due_at_ms(event.at)  # numbers begin anew at a replay
+        errors = [attempt.error for attempt in record.history if attempt.ended_ms == ended_ms]
         stored = errors[-1] if errors else None
         error = None if stored is None else decode_error(stored, job=job.id)
     except (JobNotFound, CorruptRecord):
