@@ -50,8 +50,10 @@ class Control(Protocol):
     async def reprioritise(self, queue: str, ids: Sequence[str], priority: int) -> Sequence[Changed]:
         """Change the priority of jobs that have not started; their place within it is their age."""
 
-    async def reschedule(self, queue: str, ids: Sequence[str], delay_ms: int) -> Sequence[Changed]:
-        """Make scheduled or waiting jobs due in `delay_ms`; 0 means now."""
+    async def reschedule(
+        self, queue: str, ids: Sequence[str], delay_ms: int, due_at_ms: int | None = None
+    ) -> Sequence[Changed]:
+        """Make scheduled or waiting jobs due in `delay_ms`, or at an instant, which wins; past means now."""
 
     async def replay(self, queue: str, ids: Sequence[str], request_id: int) -> Sequence[Changed]:
         """Start a new run of failed, expired or cancelled jobs.

@@ -17,7 +17,7 @@ from leasemq.protocol.insight import CancelAnswer, Counts, JobRecord, Page
 from leasemq.protocol.model import DEAD, NOT_STARTED, TERMINAL, State
 from leasemq.protocol.names import check_job_id, shown
 from leasemq.protocol.times import seconds_to_ms
-from leasemq.selection import STEP_LIMIT, Selection, check_done, delay_until
+from leasemq.selection import STEP_LIMIT, Selection, check_done, moved_to
 from leasemq.settings import Seconds
 
 
@@ -146,14 +146,13 @@ class Queue:
 
         Args:
             delay: from now on; 0 means now.
-            due_at: an aware datetime instead, compared with the backend's clock; what is past means now.
+            due_at: an aware datetime instead; what is past, by the backend's clock, means now.
 
         Raises: JobNotFound, IllegalMove, InvalidDelay, NaiveDatetime, InvalidSetting.
         """
         check_job_id(id_)
-        backend = await self._backend()
-        delay_ms = await delay_until(backend, delay, due_at)
-        changed = await backend.reschedule(self.name, [id_], delay_ms)
+        delay_ms, due_ms = moved_to(delay, due_at)
+        changed = await (await self._backend()).reschedule(self.name, [id_], delay_ms, due_ms)
         check_done(self.name, id_, "rescheduled", changed)
 
     async def replay(self, id_: str) -> None:

@@ -13,7 +13,7 @@ from leasemq.client.ids import new_request_number
 from leasemq.client.repeating import until_answered
 from leasemq.errors import IllegalMove, InvalidSetting, JobNotFound, UniqueConflict
 from leasemq.operations import ANY_STATE
-from leasemq.protocol.checks import check_priority
+from leasemq.protocol.checks import LAST_INSTANT_MS, check_priority
 from leasemq.protocol.insight import CancelAnswer, Change, Changed, Filter, Page
 from leasemq.protocol.model import DEAD, NOT_STARTED, TERMINAL, Ref, State
 from leasemq.protocol.names import shown
@@ -173,10 +173,10 @@ class Selection:
 
         Raises: InvalidSetting, InvalidDelay, NaiveDatetime.
         """
-        delay_ms = await delay_until(await self._backend(), delay, due_at)
+        delay_ms, due_ms = moved_to(delay, due_at)
 
         async def act(backend: Backend, ids: Sequence[str]) -> Sequence[Changed]:
-            return await backend.reschedule(self.queue, ids, delay_ms)
+            return await backend.reschedule(self.queue, ids, delay_ms, due_ms)
 
         return await self._all(act, RESCHEDULABLE, dry_run=dry_run)
 
@@ -289,18 +289,16 @@ class Selection:
             cursor, left = page.cursor, None if left is None else left - len(page.jobs)
 
 
-async def delay_until(backend: Backend, delay: Seconds | None, due_at: datetime | None) -> int:
-    """Answer in how many milliseconds a job is to be due, by the backend's clock; what is past is due now.
+def moved_to(delay: Seconds | None, due_at: datetime | None) -> tuple[int, int | None]:
+    """Answer a delay in milliseconds, and the instant that wins over it.
 
     Raises: InvalidSetting unless one of the two is given, InvalidDelay, NaiveDatetime.
     """
-    if (delay is None) == (due_at is None):
-        raise InvalidSetting(f"delay={delay!r} and due_at={due_at!r}: give one of them")
-    if due_at is not None:
-        moment_ms = due_at_ms(due_at)
-        return seconds_to_ms(max(0, moment_ms - await backend.now_ms()) / 1_000, "due_at")
-    assert delay is not None
-    return seconds_to_ms(delay)
+    if due_at is not None and delay is None:
+        return 0, min(max(0, due_at_ms(due_at)), LAST_INSTANT_MS)
+    if delay is not None and due_at is None:
+        return seconds_to_ms(delay), None
+    raise InvalidSetting(f"delay={delay!r} and due_at={due_at!r}: give one of them")
 
 
 def check_done(queue: str, id_: str, done: str, answers: Sequence[Changed]) -> None:

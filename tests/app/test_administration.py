@@ -240,7 +240,7 @@ async def test_a_due_time_is_moved_by_a_delay_or_to_an_aware_instant(
         assert await ids(queue, State.WAITING) == ["c"]
         record = await queue.get("a")
         assert record is not None
-        assert 0 <= record.due_ms - moment.timestamp() * 1_000 < 5_000
+        assert record.due_ms == moment.timestamp() * 1_000
         with pytest.raises(NaiveDatetime):
             await queue.reschedule("a", due_at=moment.replace(tzinfo=None))
         both: dict[str, Any] = {"delay": 1, "due_at": moment}

@@ -52,7 +52,12 @@ Exit codes:
 @click.option(
     "--processes", type=click.IntRange(1, 256), help="So many worker processes, started again when they end."
 )
-@click.option("--log-level", default="INFO", type=click.Choice(["DEBUG", "INFO", "WARNING", "ERROR"]))
+@click.option(
+    "--log-level",
+    default="INFO",
+    type=click.Choice(["DEBUG", "INFO", "WARNING", "ERROR"]),
+    help="What the log leaves out below.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Write the log as JSON, one object a line.")
 @click.option("--supervised", hidden=True)
 def worker(

@@ -104,7 +104,7 @@ def resume(queue: str, url: str | None, app_name: str | None, as_json: bool) -> 
     "--state",
     "states",
     multiple=True,
-    type=click.Choice(sorted(NOT_STARTED)),
+    type=click.Choice([state.value for state in sorted(NOT_STARTED)]),
     help="Only these: `--state waiting` leaves delayed jobs alone.",
 )
 @dry_run_option
@@ -127,7 +127,7 @@ def drain(queue: str, states: tuple[str, ...], **given: Any) -> None:
     "--state",
     "states",
     multiple=True,
-    type=click.Choice(sorted(TERMINAL)),
+    type=click.Choice([state.value for state in sorted(TERMINAL)]),
     help="Only what ended so; may be given several times.",
 )
 @older_option

@@ -268,8 +268,11 @@ class Player:
     async def reprioritise(self, queue: str, ids: Sequence[str], priority: int) -> object:
         return await self.backend.reprioritise(queue, ids, priority)
 
-    async def reschedule(self, queue: str, ids: Sequence[str], delay_ms: int) -> object:
-        return await self.backend.reschedule(queue, ids, delay_ms)
+    async def reschedule(
+        self, queue: str, ids: Sequence[str], delay_ms: int, from_now_ms: int | None = None
+    ) -> object:
+        due_at_ms = None if from_now_ms is None else self._clock() + from_now_ms
+        return await self.backend.reschedule(queue, ids, delay_ms, due_at_ms)
 
     async def replay(self, queue: str, ids: Sequence[str], request: int) -> object:
         return await self.backend.replay(queue, ids, request)

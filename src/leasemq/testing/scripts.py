@@ -210,7 +210,7 @@ CALLS: dict[str, dict[str, Draw]] = {
     "resume": {"queue": _queue},
     "promote": {"queue": _queue, "ids": _ids},
     "reprioritise": {"queue": _queue, "ids": _ids, "priority": _of(-5, 0, 5)},
-    "reschedule": {"queue": _queue, "ids": _ids, "delay_ms": _short_ms},
+    "reschedule": {"queue": _queue, "ids": _ids, "delay_ms": _short_ms, "from_now_ms": _of(None, 0, 150)},
     "replay": {"queue": _queue, "ids": _ids, "request": _of(1, 2, 3, 4)},
     "remove": {"queue": _queue, "ids": _ids, "force": _rarely, "states": _any_states},
     "drain": {"queue": _queue, "limit": _of(0, 1, 2), "states": _not_started},

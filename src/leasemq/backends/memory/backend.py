@@ -232,9 +232,13 @@ class MemoryBackend:
         check_priority(priority)
         return self._change(queue, ids, lambda shelf, job: control.reprioritise(shelf, job, priority))
 
-    async def reschedule(self, queue: str, ids: Sequence[str], delay_ms: int) -> Sequence[Changed]:
+    async def reschedule(
+        self, queue: str, ids: Sequence[str], delay_ms: int, due_at_ms: int | None = None
+    ) -> Sequence[Changed]:
         """See `Control.reschedule`."""
-        return self._change(queue, ids, lambda shelf, job: control.reschedule(shelf, job, delay_ms))
+        return self._change(
+            queue, ids, lambda shelf, job: control.reschedule(shelf, job, delay_ms, due_at_ms)
+        )
 
     async def replay(self, queue: str, ids: Sequence[str], request_id: int) -> Sequence[Changed]:
         """See `Control.replay`."""

@@ -46,15 +46,17 @@ def reprioritise(shelf: Shelf, job: Stored, priority: int) -> Changed:
     return _done(job)
 
 
-def reschedule(shelf: Shelf, job: Stored, delay_ms: int) -> Changed:
+def reschedule(shelf: Shelf, job: Stored, delay_ms: int, due_at_ms: int | None = None) -> Changed:
     """See `Control.reschedule`."""
     found = job.state
     if found not in (State.SCHEDULED, State.WAITING):
         return _illegal(job)
-    if found is State.WAITING and delay_ms == 0:
+    now = shelf.clock()
+    due_ms = max(now, now + delay_ms if due_at_ms is None else due_at_ms)
+    if found is State.WAITING and due_ms == now:
         return _done(job)
-    job.due_ms = shelf.clock() + delay_ms
-    if delay_ms == 0:
+    job.due_ms = due_ms
+    if due_ms == now:
         shelf.place(job, State.WAITING, EventKind.PROMOTED)
     else:
         shelf.place(job, State.SCHEDULED, EventKind.RESCHEDULED)

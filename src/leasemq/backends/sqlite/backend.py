@@ -248,9 +248,11 @@ class SqliteBackend:
         """See `Control.reprioritise`."""
         return await self._write(lambda step: control.reprioritise(step, queue, ids, priority))
 
-    async def reschedule(self, queue: str, ids: Sequence[str], delay_ms: int) -> Sequence[Changed]:
+    async def reschedule(
+        self, queue: str, ids: Sequence[str], delay_ms: int, due_at_ms: int | None = None
+    ) -> Sequence[Changed]:
         """See `Control.reschedule`."""
-        return await self._write(lambda step: control.reschedule(step, queue, ids, delay_ms))
+        return await self._write(lambda step: control.reschedule(step, queue, ids, delay_ms, due_at_ms))
 
     async def replay(self, queue: str, ids: Sequence[str], request_id: int) -> Sequence[Changed]:
         """See `Control.replay`."""

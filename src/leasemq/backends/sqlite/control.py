@@ -102,7 +102,7 @@ def promote(step: Step, queue: str, ids: Sequence[str]) -> Sequence[Changed]:
 
 
 def _promoted(step: Step, book: Book, row: JobRow) -> Changed:
-    return _rescheduled(step, book, row, 0) if row.state == State.SCHEDULED else _illegal(book, row)
+    return _rescheduled(step, book, row, step.now_ms) if row.state == State.SCHEDULED else _illegal(book, row)
 
 
 def reprioritise(step: Step, queue: str, ids: Sequence[str], priority: int) -> Sequence[Changed]:
@@ -118,20 +118,22 @@ def _reprioritised(step: Step, book: Book, row: JobRow, priority: int) -> Change
     return _done(book, row)
 
 
-def reschedule(step: Step, queue: str, ids: Sequence[str], delay_ms: int) -> Sequence[Changed]:
+def reschedule(
+    step: Step, queue: str, ids: Sequence[str], delay_ms: int, due_at_ms: int | None
+) -> Sequence[Changed]:
     """See `Control.reschedule`."""
-    return _changed(step, queue, ids, lambda step, book, row: _rescheduled(step, book, row, delay_ms))
+    due_ms = max(step.now_ms, step.now_ms + delay_ms if due_at_ms is None else due_at_ms)
+    return _changed(step, queue, ids, lambda step, book, row: _rescheduled(step, book, row, due_ms))
 
 
-def _rescheduled(step: Step, book: Book, row: JobRow, delay_ms: int) -> Changed:
+def _rescheduled(step: Step, book: Book, row: JobRow, due_ms: int) -> Changed:
     if row.state not in (State.SCHEDULED, State.WAITING):
         return _illegal(book, row)
-    if row.state == State.WAITING and delay_ms == 0:
+    if row.state == State.WAITING and due_ms == step.now_ms:
         return _done(book, row)
     state, kind = State.WAITING, EventKind.PROMOTED
-    if delay_ms:
+    if due_ms > step.now_ms:
         state, kind = State.SCHEDULED, EventKind.RESCHEDULED
-    due_ms = step.now_ms + delay_ms
     _SET_DUE.run(step.connection, state.value, due_ms, book.next_place(), step.now_ms, row.key)
     book.move(row.state, state)
     row.tell(book, kind, state)
