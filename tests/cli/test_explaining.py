@@ -131,6 +131,20 @@ def test_metrics_answer_in_json_what_the_queues_count(leasemq: Command) -> None:
     assert mail["oldest_waiting_s"] >= 0
 
 
+@pytest.mark.promise("P-115")
+@pytest.mark.usefixtures("filled")
+def test_doctor_names_the_queues_that_nobody_works_on_and_how_long_the_oldest_job_waits(
+    app: App, leasemq: Command
+) -> None:
+    app.call_sync(app.queue("nothing in it").pause)
+    app.close_sync()
+
+    found = json.loads(leasemq("doctor", "--json", AT).out)
+
+    assert (found["without_worker"], found["paused"]) == (["default", "mail"], ["nothing in it"])
+    assert found["oldest_waiting_s"] >= 0
+
+
 @pytest.mark.promise("P-115", "E-67")
 @pytest.mark.usefixtures("filled")
 def test_metrics_are_a_table_for_people_and_a_text_for_prometheus(leasemq: Command) -> None:

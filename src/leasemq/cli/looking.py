@@ -87,14 +87,17 @@ def doctor(url: str | None, app_name: str | None, as_json: bool) -> None:
     """Say what the backend is, what it survives, and who works on it."""
 
     async def look(app: App) -> dict[str, Any]:
-        counts = [await app.queue(name).counts() for name in await app.queues()]
+        found = await app.metrics()
+        ages = [one.oldest_waiting_ms for one in found.queues if one.oldest_waiting_ms is not None]
         return {
             "leasemq": VERSION,
             **capabilities_plain(await app.prepare()),
-            "workers": len(await app.workers()),
-            "queues": len(counts),
-            "paused": [one.queue for one in counts if one.paused],
-            "dead_letters": sum(one.failed + one.expired for one in counts),
+            "workers": len(found.workers),
+            "queues": len(found.queues),
+            "paused": [one.queue for one in found.queues if one.paused],
+            "without_worker": found.left_alone,
+            "oldest_waiting_s": max(ages) / 1_000 if ages else None,
+            "dead_letters": sum(one.dead_letters for one in found.queues),
         }
 
     plain = looked_at(url, app_name, look)

@@ -38,6 +38,12 @@ class Metrics:
         """Answer how many live workers work on a queue."""
         return sum(queue in one.queues for one in self.workers)
 
+    @property
+    def left_alone(self) -> Sequence[str]:
+        """The queues with jobs that have not ended, and no live worker."""
+        open_ = {one.queue: one.scheduled + one.waiting + one.active + one.blocked for one in self.queues}
+        return [name for name, number in open_.items() if number and not self.workers_on(name)]
+
 
 def measured(at_ms: int, queues: Sequence[Counts], workers: Sequence[WorkerInfo]) -> Metrics:
     """Answer the metrics of what was read by `at_ms`, the backend's clock."""

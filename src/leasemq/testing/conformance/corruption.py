@@ -39,6 +39,8 @@ async def test_a_corrupt_record_is_named_and_never_read_as_missing(
     for job_id in bad:
         with pytest.raises(CorruptRecord, match=job_id):
             await queue.backend.get(queue.name, [job_id])
+        with pytest.raises(CorruptRecord, match=job_id):
+            await queue.backend.standing(queue.name, job_id)
     assert await queue.state("good") is State.WAITING
 
 
