@@ -74,6 +74,7 @@ def test_a_bar_shows_what_there_is_room_for() -> None:
     ]
 
 
+@pytest.mark.promise("A-31")
 def test_a_bar_for_an_output_without_such_characters_is_plain() -> None:
     assert (
         bar_of(sight(half("zwölf")), 5, 66, ASCII)
@@ -83,6 +84,7 @@ def test_a_bar_for_an_output_without_such_characters_is_plain() -> None:
     assert glyphs_for("latin-1").full == "#"
 
 
+@pytest.mark.promise("A-31")
 def test_without_a_total_there_is_a_count_and_no_bar() -> None:
     for progress in (Progress(current=21), Progress(current=21, total=0), Progress(current=21, total=-3)):
         line = bar_of(sight(progress), 3_661, 80, UTF8)
@@ -92,10 +94,12 @@ def test_without_a_total_there_is_a_count_and_no_bar() -> None:
         assert line.endswith("  1:01:01")
 
 
+@pytest.mark.promise("A-31")
 def test_a_job_that_said_nothing_has_its_state_and_the_time() -> None:
     assert bar_of(sight(state="waiting", attempt=0), 3, 80, UTF8) == "waiting  0:03"
 
 
+@pytest.mark.promise("A-31")
 def test_only_all_of_it_is_a_full_bar() -> None:
     assert Progress(current=999, total=1_000).percent == 99
     assert "░" in bar_of(sight(Progress(current=999, total=1_000)), 0, 80, UTF8)
@@ -103,6 +107,7 @@ def test_only_all_of_it_is_a_full_bar() -> None:
     assert Progress(current=-1, total=10).percent == 0
 
 
+@pytest.mark.promise("A-31")
 def test_progress_in_a_form_of_others_is_none() -> None:
     assert progress_of({"current": 1, "total": None, "message": None}) == Progress(current=1)
     assert [progress_of(odd) for odd in (None, 3, [], {"current": "1"}, {"total": 2})] == [None] * 5
@@ -111,6 +116,7 @@ def test_progress_in_a_form_of_others_is_none() -> None:
 texts = st.text(max_size=200) | st.just("三日本" * 40) | st.just("e\u0301" * 90) | st.just("\x1b[2J\r\x00")
 
 
+@pytest.mark.promise("A-31")
 @given(
     message=texts,
     note=st.none() | texts,

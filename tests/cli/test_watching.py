@@ -269,28 +269,59 @@ def test_a_dumb_terminal_gets_lines(retried: Course, folder: Path) -> None:
     assert [line.split("\t")[2] for line in printed.splitlines()][-1] == "completed"
 
 
-def test_a_line_is_drawn_over_the_longer_one_before_it(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def drawn(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
+    """What a screen of 60 columns draws, one after the other, of these sights and for seconds after them."""
     monkeypatch.setenv("COLUMNS", "60")
-    sight = Sight(
-        at_ms=0, queue="q", id="x", generation=1, event="claimed", state="active", attempt=1, note="long" * 9
-    )
 
-    async def show(for_s: float) -> None:
-        loop = asyncio.get_running_loop()
-        screen = Screen(glyphs_for("utf-8"), clock=lambda: round(loop.time() * 1_000))
-        screen.show(sight)
-        screen.show(replace(sight, note=None, progress=Progress(current=3)))
-        await asyncio.sleep(for_s)
-        screen.close()
-        await asyncio.sleep(for_s)
+    def draw(*sights: Sight, for_s: float = 0) -> list[str]:
+        async def show() -> None:
+            loop = asyncio.get_running_loop()
+            screen = Screen(glyphs_for("utf-8"), clock=lambda: round(loop.time() * 1_000))
+            for sight in sights:
+                screen.show(sight)
+            await asyncio.sleep(for_s)
+            screen.close()
+            await asyncio.sleep(for_s)
 
-    run_virtual(show(2.5))
-    heading, line, rest = capsys.readouterr().out.split("\n")
-    assert (heading, rest) == ("q/x", "")
-    _, first, *later = line.split("\r")
-    assert len(later[0]) == len(first)
-    assert [one.rstrip() for one in later] == [
-        f"active  attempt 1  3  0:0{second}" for second in (0, 1, 2)
-    ], "it is drawn again each second, until it is closed"
+        run_virtual(show())
+        heading, line, rest = capsys.readouterr().out.split("\n")
+        assert (heading, rest) == ("q/x", "")
+        nothing, *lines = line.split("\r")
+        assert nothing == ""
+        return lines
+
+    return draw
+
+
+CLAIMED = Sight(at_ms=0, queue="q", id="x", generation=1, event="claimed", state="active", attempt=1)
+THREE = replace(CLAIMED, event="progress", progress=Progress(current=3))
+
+
+@pytest.mark.promise("A-31")
+def test_a_line_is_drawn_over_the_longer_one_before_it(drawn: Callable[..., list[str]]) -> None:
+    first, second = drawn(replace(CLAIMED, note="long" * 9), THREE)
+    assert second.rstrip() == "active  attempt 1  3  0:00"
+    assert len(second) == len(first)
+
+
+@pytest.mark.promise("A-31")
+def test_a_line_is_drawn_anew_each_second_until_it_is_closed(drawn: Callable[..., list[str]]) -> None:
+    lines = drawn(THREE, for_s=2.5)
+    assert lines == [f"active  attempt 1  3  0:0{second}" for second in (0, 1, 2)]
+
+
+@pytest.mark.promise("A-31")
+def test_a_new_attempt_begins_without_the_progress_of_the_last(drawn: Callable[..., list[str]]) -> None:
+    retried = replace(CLAIMED, at_ms=5_000, event="retried", state="scheduled", note="ValueError: no")
+    again = replace(CLAIMED, at_ms=6_000, attempt=2)
+    lines = drawn(THREE, retried, again)
+    assert lines[1].startswith("scheduled  attempt 1  3  ValueError: no  0:00")
+    assert lines[2].rstrip() == "active  attempt 2  0:00"
+
+
+@pytest.mark.promise("A-31")
+def test_of_a_job_that_is_over_the_time_of_its_last_attempt_stays(drawn: Callable[..., list[str]]) -> None:
+    lines = drawn(replace(CLAIMED, at_ms=1_000), replace(CLAIMED, at_ms=62_000, state="completed"), for_s=9)
+    assert lines[-1].rstrip() == "completed  attempt 1  1:01"
+    assert len(lines) == 2

@@ -95,9 +95,10 @@ class Screen:
 
     def show(self, sight: Sight) -> None:
         """See `View.show`."""
-        if self._sight is None:
+        before = self._sight
+        if before is None:
             click.echo(_bold(self._glyphs.escaped(f"{sight.queue}/{sight.id}")))
-        if self._sight is None or self._sight.state != sight.state not in _COLOURS:
+        if before is None or (before.state != sight.state and sight.state not in _COLOURS):
             self._since_ms = sight.at_ms
         if sight.event == EventKind.CLAIMED:
             self._progress = None
