@@ -27,7 +27,8 @@ from tests.app.waiting import until
 
 MANY = 5_000
 QUEUE = "default"
-READS = 10  # to look at all of them once
+MIB = 1024 * 1024
+READS = 11  # to look at all of them once
 
 
 class Hall:
@@ -124,6 +125,31 @@ def test_who_waits_for_long_is_looked_after_rarely_whatever_their_number(hall: A
         await asyncio.wait(waiters)
         await pass_time(0.1)
         assert not hall.seen.open_listeners
+
+    hall(play)
+
+
+@pytest.mark.promise("P-61", "E-26")
+def test_those_who_wait_for_large_jobs_read_little_at_once_and_in_all(hall: Any) -> None:
+    async def play(hall: Hall) -> None:
+        read: list[int] = []
+
+        def weigh(operation: str, answer: Any) -> None:
+            if operation == "get":
+                read.append(sum(len(record.payload) for record in answer))
+
+        @hall.app.task(name="heavy")
+        async def heavy(text: str) -> int:
+            return len(text)
+
+        hall.seen.on_answer = weigh
+        jobs = [await heavy.enqueue("x" * 512 * 1_024) for _ in range(100)]
+        waiters = [asyncio.create_task(job.result()) for job in jobs]
+        await pass_time(20)
+        assert max(read[1:]) <= 5 * MIB
+        assert sum(read) <= 2 * 50 * MIB + 20 * 10 * MIB
+        await hall.end(await hall.holder.claim(limit=100))
+        assert await asyncio.gather(*waiters) == [7] * 100
 
     hall(play)
 

@@ -27,11 +27,15 @@ async def turns(count: int) -> None:
 
 
 class UnhurriedBackend:
-    """See the module. Owner: the test; give it to whoever takes a `Backend` with `unhurried`."""
+    """See the module. Owner: the test; give it to whoever takes a `Backend` with `unhurried`.
+
+    `on_answer` is told each operation and its answer.
+    """
 
     def __init__(self, behind: Backend, dice: random.Random) -> None:
         self.calls: Counter[str] = Counter()
         self.open_listeners: list[UnhurriedListener] = []
+        self.on_answer: Callable[[str, Any], None] = lambda operation, answer: None
         self._behind = behind
         self._dice = dice
 
@@ -42,6 +46,7 @@ class UnhurriedBackend:
             self.calls[operation] += 1
             await self.pause()
             answer = await perform(*args, **kwargs)
+            self.on_answer(operation, answer)
             await self.pause()
             return answer
 

@@ -23,6 +23,19 @@ tenant: ContextVar[str] = ContextVar("tenant", default="nobody")
 app.carry(tenant)
 
 
+class Declined(Exception):
+    """Declared by the task that raises it."""
+
+    def __init__(self, code: str, lock: Any = None) -> None:
+        super().__init__(f"declined with {code}")
+        self.code = code
+        self.lock = lock
+
+
+def declining(code: str, is_odd: bool) -> None:
+    raise Declined(code, open if is_odd else None)
+
+
 class Hopeless(Exception):
     """A retry policy gives up on it."""
 

@@ -18,11 +18,13 @@ from leasemq.context import Ctx
 from leasemq.errors import ChildRaised, InvalidSetting
 from leasemq.events import LeaseWasLost
 from leasemq.protocol.decide import Reason
+from leasemq.protocol.declared import DeclaredErrors
 from leasemq.protocol.failure import decode_error
 from leasemq.protocol.insight import JobRecord
 from leasemq.protocol.model import NewJob, Outcome, State
 from leasemq.protocol.retry import Retry
 from leasemq.worker import processes
+from leasemq.worker.importable import lesson
 from leasemq.worker.routine import Executor, Routine
 from tests.worker import in_children
 from tests.worker.stage import Stage, real_stage
@@ -103,6 +105,33 @@ async def test_no_more_children_run_at_once_than_there_are_slots(stage: Stage, t
     await stage.until_ended(*jobs)
     assert len({_result(stage, await stage.job(job)) for job in jobs}) <= 2
     await process.stop()
+
+
+@pytest.mark.promise("P-60", "E-2", "B38")
+async def test_a_declared_error_leaves_a_child_with_its_values_unless_they_cannot_be_stored(
+    stage: Stage,
+) -> None:
+    raises = DeclaredErrors.of([in_children.Declined], task="declining")
+    _task(stage, in_children.declining, raises=raises)
+    good, odd = await stage.enqueue_many("declining", [("51", False), ("43", True)])
+    process = stage.start(concurrency=1)
+    await stage.until_ended(good, odd)
+    stored = [decode_error((await stage.job(job)).error or b"") for job in (good, odd)]
+    assert [error.message for error in stored] == ["declined with 51", "declined with 43"]
+    again = raises.rebuilt(stored[0])
+    assert isinstance(again, in_children.Declined)
+    assert again.code == "51"
+    assert raises.rebuilt(stored[1]) is None
+    await process.stop()
+
+
+async def test_a_declared_error_that_a_child_could_not_import_is_refused(stage: Stage) -> None:
+    class Local(Exception):
+        pass
+
+    raises = DeclaredErrors.of([Local], task="declining")
+    with pytest.raises(InvalidSetting, match="Local' of its raises"):
+        lesson(_task(stage, in_children.declining, raises=raises))
 
 
 @pytest.mark.promise("P-25", "P-21", "B38", "B39")

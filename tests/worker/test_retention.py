@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from leasemq.protocol.insight import EventKind
+from leasemq.protocol.decide import Returned, decide
+from leasemq.protocol.insight import EventKind, JobRecord
 from leasemq.protocol.model import Claimant, Keep, NewJob, State
 from tests.worker.conftest import Theatre
 from tests.worker.stage import QUEUE, Stage
@@ -33,6 +34,10 @@ async def _results(stage: Stage) -> int:
     ids = [f"work-{number}" for number in range(1, JOBS + 1)]
     found = [one for at in range(0, JOBS, 500) for one in await stage.backend.get(QUEUE, ids[at : at + 500])]
     return sum(one is not None and one.result is not None for one in found)
+
+
+async def _read(stage: Stage, ids: list[str]) -> list[JobRecord]:
+    return [record for record in await stage.backend.get(QUEUE, ids) if record is not None]
 
 
 @pytest.mark.promise("P-01", "P-34")
@@ -76,6 +81,59 @@ def test_what_others_left_past_its_retention_goes_at_the_next_look_and_not_a_bat
         stage.start(lease_ms=LEASE_MS)
         await stage.pass_time(200)  # a quiet queue is looked at for this once in three minutes
         assert (await stage.backend.counts(QUEUE)).stored == 0
+
+    theatre(play)
+
+
+@pytest.mark.promise("P-34", "P-60", "E-30")
+@pytest.mark.parametrize("record_ms", [0, 3_600_000], ids=["without a record", "before their records"])
+def test_results_that_others_left_go_at_the_next_look_and_not_a_batch_a_time(
+    theatre: Theatre, record_ms: int
+) -> None:
+    async def play(stage: Stage) -> None:
+        backend, keep = stage.backend, Keep(result_ms=1_000, record_ms=record_ms)
+        ids = [f"old-{n}" for n in range(3_000)]
+        for at in range(0, 3_000, 1_000):
+            part = [NewJob(id=id_, task="t", payload=b"{}", keep=keep) for id_ in ids[at : at + 1_000]]
+            await backend.enqueue(QUEUE, part)
+            dead = Claimant(worker="dead", incarnation="i", request_id=f"{at:032x}")
+            leases = (await backend.claim(QUEUE, 1_000, LEASE_MS, dead)).leases
+            ends = [
+                decide(one, Returned(result=b"1"), settlement_id=at + n) for n, one in enumerate(leases, 1)
+            ]
+            await backend.settle(QUEUE, ends)
+        await stage.pass_time(2)
+        stage.start(lease_ms=LEASE_MS)
+        await stage.pass_time(200)
+        assert (await backend.counts(QUEUE)).stored == (3_000 if record_ms else 0)
+        stage.step_store_clock(-3_600_000)  # what is past its time is not answered
+        slips = [one for id_ in ids for one in await backend.slips(QUEUE, [(id_, 0)])]
+        results = [
+            one.result for at in range(0, 3_000, 500) for one in await _read(stage, ids[at : at + 500])
+        ]
+        assert [slips.count(None), results.count(None)] == [3_000, len(results)]
+
+    theatre(play)
+
+
+@pytest.mark.promise("P-34", "P-60", "E-30")
+def test_results_that_outlive_their_records_go_in_time_too(theatre: Theatre) -> None:
+    async def play(stage: Stage) -> None:
+        async def work() -> int:
+            return 1
+
+        stage.task("work", work)
+        process = stage.start(concurrency=500, lease_ms=LEASE_MS)
+        keep = Keep(result_ms=20_000, record_ms=0)
+        ids = await stage.enqueue_many("work", [()] * 3_000, keep=keep)
+        await stage.until_ended()
+        before = process.wire.calls["prune"]
+        assert None not in [one for id_ in ids for one in await stage.backend.slips(QUEUE, [(id_, 1)])]
+        await stage.pass_time(23)
+        assert process.wire.calls["prune"] - before <= 3 * 3_000 // BATCH
+        stage.step_store_clock(-3_600_000)
+        left = [one for id_ in ids for one in await stage.backend.slips(QUEUE, [(id_, 1)])]
+        assert left == [None] * 3_000
 
     theatre(play)
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
 from leasemq.backend import Backend, Listener
 from leasemq.clock import boot_ms
 from leasemq.errors import BackendUnavailable, CorruptRecord, IndeterminateWrite
-from leasemq.protocol.insight import JobRecord, Slip
+from leasemq.protocol.insight import PAGE_BYTES, JobRecord, Slip, values_bytes
 from leasemq.protocol.model import Ref
 
-READ_LIMIT = 500
+READ_LIMIT = 500  # records read at once,
+_READ_BYTES = 4 * PAGE_BYTES  # and about how much of them
+_HEAVY_BYTES = 64 * 1024  # what a record may have, as long as none was read
 _LOOK_EVERY_MS = 1_000  # pushes are hints: whoever waits is looked after this often all the same,
-_LOOKS_A_SECOND = 1_000  # but never more jobs than this in a second
+_LOOKS_A_SECOND = 1_000  # but never more jobs than this in a second,
+_LOOKED_BYTES_A_SECOND = 2 * _READ_BYTES  # nor more of what they have stored
 _PAUSE_MS = 500  # after the backend could not be reached
 
 Waiter = asyncio.Future[JobRecord | Slip | None]
@@ -35,6 +38,8 @@ class Ends:
         self._waiters: dict[Place, dict[Ref, set[Waiter]]] = {}
         self._unread: set[Place] = set()
         self._poke = asyncio.Event()
+        self._limit = _READ_BYTES // _HEAVY_BYTES
+        self._read_bytes = 0  # since the last look
         self._listener: Listener | None = None
         self._watch: asyncio.Task[None] | None = None
         self._is_closed = False
@@ -124,9 +129,14 @@ class Ends:
         """Name the jobs to read: those whose end was pushed, and from time to time all of them."""
         looked_ms = 0
         while True:
-            every_ms = max(_LOOK_EVERY_MS, len(self._waiters) * 1_000 // _LOOKS_A_SECOND)
+            every_ms = max(
+                _LOOK_EVERY_MS,
+                len(self._waiters) * 1_000 // _LOOKS_A_SECOND,
+                self._read_bytes * 1_000 // _LOOKED_BYTES_A_SECOND,
+            )
             if boot_ms() - looked_ms >= every_ms:
                 looked_ms = boot_ms()
+                self._read_bytes = 0
                 self._name(self._waiters)
             wake = await listener.wait(max(1, looked_ms + every_ms - boot_ms()))
             self._name((ref.queue, ref.id) for ref in wake.ended)
@@ -141,12 +151,17 @@ class Ends:
             await self._poke.wait()
             self._poke.clear()
             unread, self._unread = self._unread & self._waiters.keys(), set()
-            for queue, ids in _by_queue(unread):
-                await self._read(queue, ids)
+            for queue, ids in _by_queue(unread).items():
+                start = 0
+                while start < len(ids):
+                    batch = ids[start : start + self._limit]
+                    start += len(batch)
+                    await self._read(queue, batch)
 
     async def _read(self, queue: str, ids: Sequence[str]) -> None:
         try:
             records = await self._backend.get(queue, ids)
+            self._weigh(records)
             found = dict(zip(ids, records, strict=True))
             slips = await self._slips(queue, found)
         except (BackendUnavailable, IndeterminateWrite):
@@ -160,6 +175,12 @@ class Ends:
             return
         for id_, record in found.items():
             self._tell((queue, id_), record, slips)
+
+    def _weigh(self, records: Sequence[JobRecord | None]) -> None:
+        """Read as many at once, from here on, as fit if they are like these."""
+        read_bytes = sum(values_bytes(record) for record in records if record is not None)
+        self._read_bytes += read_bytes
+        self._limit = min(max(1, _READ_BYTES * len(records) // max(1, read_bytes)), READ_LIMIT)
 
     async def _slips(self, queue: str, found: dict[str, JobRecord | None]) -> dict[Ref, Slip | None]:
         """Read the results of the lives that somebody waits for and whose record is gone."""
@@ -193,11 +214,9 @@ class Ends:
                 waiter.set_exception(error)
 
 
-def _by_queue(places: Iterable[Place]) -> Iterator[tuple[str, list[str]]]:
-    """Answer the ids to read, by queue, in batches."""
+def _by_queue(places: Iterable[Place]) -> dict[str, list[str]]:
+    """Answer the ids to read, by queue."""
     by_queue: dict[str, list[str]] = {}
     for queue, id_ in sorted(places):
         by_queue.setdefault(queue, []).append(id_)
-    for queue, ids in by_queue.items():
-        for start in range(0, len(ids), READ_LIMIT):
-            yield queue, ids[start : start + READ_LIMIT]
+    return by_queue

@@ -122,13 +122,14 @@ def fitting(found: Iterable[Found]) -> Iterator[Found]:
     """Answer the first of these whose values together have at most `PAGE_BYTES`; the first always fits."""
     left = PAGE_BYTES
     for place, one in enumerate(found):
-        left -= _values_bytes(one) if isinstance(one, JobRecord) else 0
+        left -= values_bytes(one) if isinstance(one, JobRecord) else 0
         if left < 0 and place > 0:
             return
         yield one
 
 
-def _values_bytes(record: JobRecord) -> int:
+def values_bytes(record: JobRecord) -> int:
+    """Answer how many bytes the values of a record have together."""
     values = (record.result, record.error, record.progress, record.checkpoint)
     errors = (attempt.error for attempt in record.history)
     return sum(len(value) for value in (record.payload, *values, *errors, *record.log) if value is not None)

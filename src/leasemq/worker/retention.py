@@ -14,8 +14,8 @@ SHARES = 64  # as does what falls due within a small share of its retention
 class Owed:
     """Results and records of one queue that this worker stored and that have to go. Owner: the sweeper.
 
-    No backend answers how many results it has cleared, so those who stored them count. Whatever is
-    counted twice, or was pruned by another worker, costs a look that finds nothing.
+    No backend says when something falls due, so those who stored it count. Whatever is counted twice, or
+    was pruned by another worker, costs a look that finds nothing.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -28,7 +28,7 @@ class Owed:
         """Count what a job has left at its end; answers whether `due_ms` is sooner now."""
         keep_ms, result_ms = settlement.keep_ms or 0, settlement.result_ms or 0
         last_ms = self._next_ms
-        if settlement.result is not None and 0 < result_ms < keep_ms:
+        if settlement.result is not None and 0 < result_ms != keep_ms:  # before its record, or after it
             self._expect(result_ms)
         if keep_ms > 0:
             self._expect(keep_ms)
