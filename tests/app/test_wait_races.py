@@ -74,7 +74,9 @@ class Races:
             done += together
 
     async def _race(self, queue: str, numbers: Sequence[int]) -> None:
-        jobs = await self._task.options(queue=queue).enqueue_many([(number,) for number in numbers])
+        keep_record = self._dice.choice([0, 3_600])  # 0: the result is all that is left
+        ways = self._task.options(queue=queue, keep_record=keep_record, keep_result=3_600)
+        jobs = await ways.enqueue_many([(number,) for number in numbers])
         claimant = Claimant(worker="w", incarnation="w", request_id=f"{new_request_number():032x}")
         leases = (await self._other.claim(queue, len(jobs), 60_000, claimant)).leases
         assert [lease.ref.id for lease in leases] == [job.id for job in jobs]
