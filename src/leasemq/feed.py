@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
@@ -14,10 +15,10 @@ from typing import Any
 
 from leasemq.client.connection import Connection
 from leasemq.client.feed import PAGE_LIMIT, Feed, Follower
-from leasemq.errors import CursorExpired, InvalidSetting
+from leasemq.errors import CorruptRecord, CursorExpired, InvalidSetting
 from leasemq.protocol.envelope import decode_plain
 from leasemq.protocol.feed_cursor import EARLIEST, Bookmark, positions_in
-from leasemq.protocol.insight import Event, EventKind
+from leasemq.protocol.insight import Event, EventKind, JobRecord
 from leasemq.protocol.model import Ref, State
 
 
@@ -142,17 +143,32 @@ def instant(at_ms: int) -> datetime:
 
 
 async def progress_of(feed: Feed, events: Sequence[Event]) -> Mapping[Ref, Any]:
-    """Answer the newest progress of the jobs that tell of some in these events; reads nothing else."""
+    """Answer the newest progress of the jobs that tell of some in these events; reads nothing else.
+
+    A record that cannot be read has none here, so that it does not end the feed; `job.record` says why.
+    """
     asked: dict[str, dict[str, None]] = {}
     for event in events:
         if event.kind is EventKind.PROGRESS:
             asked.setdefault(event.ref.queue, {})[event.ref.id] = None
     values: dict[Ref, Any] = {}
     for queue, ids in asked.items():
-        for record in await feed.records(queue, list(ids)):
-            if record is not None and record.progress is not None:
-                values[record.ref] = decode_plain(record.progress, what="progress", job=record.ref.id)
+        for record in await _readable(feed, queue, list(ids)):
+            with suppress(CorruptRecord):
+                if record.progress is not None:
+                    values[record.ref] = decode_plain(record.progress, what="progress", job=record.ref.id)
     return values
+
+
+async def _readable(feed: Feed, queue: str, ids: Sequence[str]) -> list[JobRecord]:
+    try:
+        found = await feed.records(queue, ids)
+    except CorruptRecord:
+        if len(ids) == 1:
+            return []
+        middle = len(ids) // 2
+        return [*await _readable(feed, queue, ids[:middle]), *await _readable(feed, queue, ids[middle:])]
+    return [record for record in found if record is not None]
 
 
 async def _with_earliest(connection: Connection, place: Bookmark, expired: CursorExpired) -> CursorExpired:

@@ -24,6 +24,7 @@ RECENT_LIMIT = 2_000  # events of one queue that are kept for whoever keeps up
 _LOOK_EVERY_MS = 1_000  # pushes are hints: followed queues are looked at this often all the same,
 _LOOKS_A_SECOND = 100  # but never more of them than this in a second
 _PAUSE_MS = 500  # after the backend could not be reached
+_CLOSED = "the app was closed while somebody followed its events"
 _TROUBLE = (BackendUnavailable, IndeterminateWrite)
 
 
@@ -171,7 +172,9 @@ class Feed:
         """Mark a follower when these queues, or its job there, have events that nobody has read yet.
 
         What comes after the cursor `begin` is kept for it and its like, if nobody follows the queue so far.
+        Raises: BackendUnavailable if the connection was closed.
         """
+        self._check_open()
         for queue in queues:
             tail = self._tails.get(queue)
             if tail is None:
@@ -227,14 +230,17 @@ class Feed:
     async def close(self) -> None:
         """End the watch and whoever still follows."""
         self._is_closed = True
-        self._refuse(BackendUnavailable("the app was closed while somebody followed its events"))
+        self._refuse(BackendUnavailable(_CLOSED))
         if self._watch is not None:
             self._watch.cancel()
             await asyncio.wait({self._watch})
 
-    async def _paused(self) -> None:
+    def _check_open(self) -> None:
         if self._is_closed:
-            raise BackendUnavailable("the app was closed while somebody followed its events")
+            raise BackendUnavailable(_CLOSED)
+
+    async def _paused(self) -> None:
+        self._check_open()
         await asyncio.sleep(_PAUSE_MS / 1_000)
 
     def _see_to_watch(self) -> None:
@@ -312,17 +318,17 @@ class Feed:
 
     async def _read(self, tail: Tail) -> None:
         """Read a queue to its end, and tell those who asked for it."""
-        asked, tail.asked = tail.asked, []
+        asked = list(tail.asked)  # whoever asks from now on wants a read that begins later
         try:
             if tail.cursor is None:
                 tail.begin(tail.start or (await self._backend.events(tail.queue, None, 0)).cursor)
             await self._read_to_end(tail)
         except _TROUBLE:
-            tail.asked += asked  # it is read again at the next look
-            return
+            return  # it is read again at the next look
         except CorruptRecord as error:
             for follower in tail.followers:
                 follower.fail(error)
+        del tail.asked[: len(asked)]
         for waiter in asked:
             if not waiter.done():
                 waiter.set_result(None)
