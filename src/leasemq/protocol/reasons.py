@@ -92,8 +92,12 @@ def span(duration_ms: int) -> str:
         return f"{max(0, duration_ms)} ms"
     for least_ms, unit_ms, unit in _SPANS:
         if duration_ms >= least_ms:
-            return f"{duration_ms / unit_ms:.3g} {unit}"
-    return f"{duration_ms / 1_000:.3g} s"
+            return f"{_rounded(duration_ms / unit_ms)} {unit}"
+    return f"{_rounded(duration_ms / 1_000)} s"
+
+
+def _rounded(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{round(value, 1):g}"
 
 
 def at(instant_ms: int, now_ms: int) -> str:

@@ -24,7 +24,10 @@ _SAYS = {  # what the attempt did, and what that means
         " it, but nothing that it wrote to the queue since was accepted",
     ),
     Why.AFTER_FAILURE: ("failed", ""),
-    Why.AFTER_RELEASE: ("was given back unfinished", ": its worker was stopping, or could not run the task"),
+    Why.AFTER_RELEASE: (
+        "was given back unfinished",
+        ": its worker was stopping, could not renew the lease in time, or does not know the task",
+    ),
     Why.AFTER_SNOOZE: ("asked to run later", ""),
 }
 _STALL_REMEDY = "see what became of that worker: killed, frozen, cut off, or its event loop blocked"
