@@ -127,7 +127,7 @@ def test_obliterating_by_force_takes_the_lease_and_the_job_stays_gone(theatre: T
         await scene.queue.drain()
         await pass_time(5)
 
-        assert [event.job.id for event in worker.events(LeaseWasLost)] == [J]
+        assert [event.ref.id for event in worker.events(LeaseWasLost)] == [J]
         assert await scene.queue.get(J) is None
         counts = await scene.queue.counts()
         assert (counts.stored, counts.failed, counts.expired) == (0, 0, 0)

@@ -66,6 +66,11 @@ CASES: dict[str, tuple[Act, dict[str, Any]]] = {
         lambda backend: backend.find("mail", Filter(states=frozenset({State.FAILED})), None, 10),
         {},
     ),
+    "find the oldest": (lambda backend: backend.find("mail", Filter(oldest_first=True), None, 10), {}),
+    "drain what is delayed": (
+        lambda backend: backend.drain("mail", 10, frozenset({State.SCHEDULED})),
+        {"delay_ms": 3_600_000},
+    ),
     "get": (lambda backend: backend.get("mail", ["j000001"]), {}),
     "cancel": (lambda backend: backend.cancel("mail", ["j000001"]), {}),
     "enqueue": (lambda backend: backend.enqueue("mail", [builders.new_job("new")]), {}),
@@ -83,3 +88,25 @@ async def test_the_cost_does_not_grow_with_what_is_stored(
     many = await instructions(await stored(tmp_path / "many.db", clock, MANY, fields), act)
 
     assert many <= few * 1.2 + 200, f"{name}: {few} instructions among {FEW}, {many} among {MANY}"
+
+
+PAGES: dict[str, Filter] = {
+    "newest first": Filter(),
+    "oldest first": Filter(oldest_first=True),
+    "by state": Filter(states=frozenset({State.WAITING})),
+    "by age": Filter(older_than_ms=0),
+}
+
+
+@pytest.mark.promise("A-35", "E-55")
+async def test_a_late_page_costs_no_more_than_the_first(tmp_path: Path, clock: ManualClock) -> None:
+    await (await stored(tmp_path / "many.db", clock, MANY, {})).close()
+
+    async def cost(where: Filter, cursor: str | None) -> int:
+        backend = SqliteBackend(tmp_path / "many.db", clock=clock, inline=True, sync="off")
+        await backend.prepare()
+        return await instructions(backend, lambda backend: backend.find("mail", where, cursor, 10))
+
+    for name, where in PAGES.items():
+        first, late = await cost(where, None), await cost(where, str(MANY // 2))  # a cursor is a key
+        assert late <= first * 1.2 + 200, f"{name}: {first} instructions at first, {late} late"

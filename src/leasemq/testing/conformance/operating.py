@@ -220,3 +220,68 @@ async def test_an_unknown_queue_is_empty_for_every_operator(queue: QueueUnderTes
     assert await backend.obliterate("nowhere", force=True) == 0
     assert await backend.prune("nowhere", ALL) == 0
     assert list(await backend.queues()) == []
+
+
+@pytest.mark.promise("P-53", "A-22", "E-49")
+async def test_a_job_found_in_another_state_than_asked_for_is_not_removed(queue: QueueUnderTest) -> None:
+    await queue.die("dead")
+    await queue.die("replayed")
+    await queue.replay("replayed")
+    states = frozenset({State.FAILED})
+
+    changes = await queue.backend.remove(queue.name, ["dead", "replayed"], force=True, states=states)
+
+    assert [one.change for one in changes] == [Change.DONE, Change.ILLEGAL]
+    assert [await queue.state("dead"), await queue.state("replayed")] == [None, State.WAITING]
+
+
+@pytest.mark.promise("P-53", "A-20", "P-43")
+@pytest.mark.parametrize("state", [State.SCHEDULED, State.WAITING, State.BLOCKED])
+async def test_a_drain_takes_only_the_states_asked_for(queue: QueueUnderTest, state: State) -> None:
+    await queue.finish("completed")
+    await queue.start("active")
+    await queue.enqueue("waiting")
+    await queue.enqueue("scheduled", delay_ms=HOUR_MS)
+    await queue.put(builders.with_parent("blocked", "active"))
+
+    assert await queue.backend.drain(queue.name, ALL, frozenset({state, State.ACTIVE, State.COMPLETED})) == 1
+
+    left = {one for one in State if await queue.state(one.value) is not None}
+    assert left == {State.COMPLETED, State.ACTIVE, State.SCHEDULED, State.WAITING, State.BLOCKED} - {state}
+
+
+@pytest.mark.promise("P-53", "P-31")
+@pytest.mark.parametrize("delay_ms", [0, HOUR_MS])
+async def test_a_due_time_can_be_moved_to_an_instant_exactly(queue: QueueUnderTest, delay_ms: int) -> None:
+    await queue.enqueue("ahead", "past", delay_ms=delay_ms)
+    moment_ms = queue.clock() + 1_234
+
+    await queue.backend.reschedule(queue.name, ["ahead"], 5 * HOUR_MS, moment_ms)
+    await queue.backend.reschedule(queue.name, ["past"], 5 * HOUR_MS, queue.clock() - 1)
+
+    assert (await queue.record("ahead")).due_ms == moment_ms
+    assert await queue.claim_ids() == ["past"]
+    queue.clock.advance(1_234)
+    await queue.backend.advance(queue.name, ALL)
+    assert await queue.claim_ids() == ["ahead"]
+
+
+@pytest.mark.promise("P-53", "P-32", "B55")
+async def test_a_new_priority_leaves_the_order_of_age_within_it(queue: QueueUnderTest) -> None:
+    await queue.enqueue("a", "b", "c", "d")
+    await queue.backend.reprioritise(queue.name, ["d"], 5)
+    await queue.backend.reprioritise(queue.name, ["b", "a"], 5)
+    await queue.backend.reprioritise(queue.name, ["a"], 0)
+
+    assert await queue.claim_ids() == ["b", "d", "a", "c"]
+
+
+@pytest.mark.promise("P-53", "P-32", "A-22")
+async def test_only_what_has_not_started_takes_a_new_priority(queue: QueueUnderTest) -> None:
+    await queue.finish("ended")
+    await queue.start("running")
+
+    changes = await queue.backend.reprioritise(queue.name, ["ended", "running", "nobody"], 5)
+
+    assert [one.change for one in changes] == ["illegal", "illegal", "not_found"]
+    assert (await queue.record("running")).priority == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from leasemq.errors import InvalidSetting
@@ -263,3 +265,44 @@ async def test_a_cursor_that_no_page_gave_is_refused(queue: QueueUnderTest, curs
         await queue.backend.find(queue.name, Filter(), cursor, 1)
     with pytest.raises(InvalidSetting, match="cursor"):
         await queue.backend.events(queue.name, cursor, 1)
+
+
+@pytest.mark.promise("A-35", "E-55")
+@pytest.mark.parametrize("states", [frozenset[State](), frozenset({State.WAITING})])
+async def test_jobs_can_be_read_from_the_oldest_on_in_pages(
+    queue: QueueUnderTest, states: frozenset[State]
+) -> None:
+    await queue.enqueue(*(f"j{number}" for number in range(5)))
+    where = Filter(states=states, oldest_first=True)
+
+    first = await queue.backend.find(queue.name, where, None, 2)
+    await queue.enqueue("late")
+    rest = await queue.backend.find(queue.name, where, first.cursor, ALL)
+
+    assert [job.ref.id for job in first.jobs] == ["j0", "j1"]
+    assert [job.ref.id for job in rest.jobs] == ["j2", "j3", "j4", "late"]
+    assert rest.cursor is None
+
+
+@pytest.mark.promise("A-35")
+async def test_jobs_are_found_by_the_age_that_they_have_at_most(queue: QueueUnderTest) -> None:
+    await queue.finish("ended")
+    await queue.enqueue("old")
+    queue.clock.advance(HOUR_MS)
+    await queue.enqueue("new")
+
+    assert await _ids(queue, Filter(newer_than_ms=HOUR_MS - 1)) == ["new"]
+    assert len(await _ids(queue, Filter(newer_than_ms=HOUR_MS))) == 3
+    assert await _ids(queue, Filter(newer_than_ms=HOUR_MS, older_than_ms=1)) == ["old", "ended"]
+
+
+@pytest.mark.promise("A-35", "A-23")
+async def test_dead_letters_are_found_by_the_reason_of_their_failure(queue: QueueUnderTest) -> None:
+    for reason in ("timeout", "dead"):
+        lease = await queue.start(reason)
+        await queue.settle(replace(builders.fail(lease), reason=reason))
+    await queue.finish("fine")
+
+    assert await _ids(queue, Filter(reason="timeout")) == ["timeout"]
+    assert await _ids(queue, Filter(reason="dead", states=frozenset({State.FAILED}))) == ["dead"]
+    assert await _ids(queue, Filter(reason="error")) == []
