@@ -11,6 +11,7 @@ from typing import Annotated, Any, assert_type
 
 from leasemq import App, Ctx, Job, Parent, Retry, Secret, State, Task, Unique
 from leasemq.context import WorkerCtx
+from leasemq.notes import HistoryEntry, HistoryPage, Progress
 from leasemq.protocol.insight import Counts, JobRecord
 from leasemq.task import Call, Enqueuing, PlainTask
 
@@ -168,6 +169,30 @@ async def uses(ctx: Ctx) -> None:
 def uses_in_thread(ctx: Ctx) -> None:
     assert_type(ctx.use_sync(get_file), bytes)
     assert_type(ctx.use_sync(get_name), str)
+
+
+@app.task(history=100)
+async def parent(ctx: Ctx) -> str:
+    await ctx.progress(1, 2, "half", data={"rows": 7})
+    child = await ctx.enqueue(greet.call("ada"))
+    assert_type(child, Job[str])
+    await ctx.enqueue(index.options(delay=60, history=10).call("home"))
+    return child.id
+
+
+@app.task
+def parent_in_thread(ctx: Ctx) -> str:
+    child = ctx.enqueue_sync(send_mail.options(id="m").call("ada", subject="hello"))
+    assert_type(child, Job[bool])
+    return child.id
+
+
+async def look_back(job: Job[str]) -> None:
+    assert_type(await job.progress(), Progress | None)
+    assert_type(await job.log(), tuple[str, ...])
+    page = await job.history(limit=10)
+    assert_type(page, HistoryPage)
+    assert_type((await job.history(page.cursor)).entries, tuple[HistoryEntry, ...])
 
 
 def operate() -> None:
