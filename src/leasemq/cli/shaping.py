@@ -106,10 +106,16 @@ def ref_plain(ref: Ref) -> dict[str, Any]:
     return {"queue": ref.queue, "id": ref.id, "generation": ref.generation}
 
 
-def error_plain(stored: bytes, id_: str) -> dict[str, str]:
-    """Answer an error as it was recorded."""
+def error_plain(stored: bytes, id_: str) -> dict[str, Any]:
+    """Answer an error as it was recorded; `values` are those of one that its task declares."""
     error = decode_error(stored, job=id_)
-    return {"type": error.type, "message": error.message, "traceback": error.traceback}
+    values = describe(error.values, job=id_) if error.values else None
+    return {
+        "type": error.type,
+        "message": error.message,
+        "traceback": error.traceback,
+        "values": values and {"args": values["args"], "kwargs": values["kwargs"]},
+    }
 
 
 def worker_plain(worker: WorkerInfo) -> dict[str, Any]:

@@ -161,7 +161,7 @@ class Ends:
     async def _read(self, queue: str, ids: Sequence[str]) -> None:
         try:
             records = await self._backend.get(queue, ids)
-            self._weigh(records)
+            self._weigh([values_bytes(record) for record in records if record is not None])
             found = dict(zip(ids, records, strict=True))
             slips = await self._slips(queue, found)
         except (BackendUnavailable, IndeterminateWrite):
@@ -176,11 +176,12 @@ class Ends:
         for id_, record in found.items():
             self._tell((queue, id_), record, slips)
 
-    def _weigh(self, records: Sequence[JobRecord | None]) -> None:
+    def _weigh(self, sizes_bytes: Sequence[int]) -> None:
         """Read as many at once, from here on, as fit if they are like these."""
-        read_bytes = sum(values_bytes(record) for record in records if record is not None)
-        self._read_bytes += read_bytes
-        self._limit = min(max(1, _READ_BYTES * len(records) // max(1, read_bytes)), READ_LIMIT)
+        if sizes_bytes:
+            read_bytes = sum(sizes_bytes)
+            self._read_bytes += read_bytes
+            self._limit = min(max(1, _READ_BYTES * len(sizes_bytes) // max(1, read_bytes)), READ_LIMIT)
 
     async def _slips(self, queue: str, found: dict[str, JobRecord | None]) -> dict[Ref, Slip | None]:
         """Read the results of the lives that somebody waits for and whose record is gone."""
@@ -191,9 +192,10 @@ class Ends:
             if record is None or record.ref != ref
         ]
         slips: dict[Ref, Slip | None] = {}
-        for start in range(0, len(gone), READ_LIMIT):
-            refs = gone[start : start + READ_LIMIT]
+        while len(slips) < len(gone):
+            refs = gone[len(slips) : len(slips) + self._limit]
             read = await self._backend.slips(queue, [(ref.id, ref.generation) for ref in refs])
+            self._weigh([len(slip.result) for slip in read if slip is not None])
             slips.update(zip(refs, read, strict=True))
         return slips
 
