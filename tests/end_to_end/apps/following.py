@@ -1,0 +1,23 @@
+"""Follows the feed of all queues and prints each event as a line of JSON, for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+
+from leasemq import App
+from tests.end_to_end.apps.work import app_on
+
+
+async def follow(app: App, cursor: str) -> None:
+    """Print what happens after a cursor."""
+    async with app:
+        async for event in app.events(cursor):
+            told = {"queue": event.queue, "id": event.id, "kind": event.kind, "cursor": event.cursor}
+            print(json.dumps(told | {"progress": event.progress}), flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(follow(app_on(os.environ["LEASEMQ_URL"]), *sys.argv[1:] or [""]))
