@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 import pytest
 
+from leasemq.backend import Backend
 from leasemq.errors import CursorExpired
 from leasemq.protocol.insight import EVENT_AGE_MS, Event, EventKind
 from leasemq.protocol.model import Keep, State
@@ -71,6 +73,32 @@ async def test_reading_goes_on_from_a_cursor_without_gap_or_repeat(queue: QueueU
 
     assert read == whole
     assert [event.kind for event in whole] == RUN_ONCE * 20
+
+
+@pytest.mark.promise("P-62", "P-03")
+async def test_whoever_reads_on_while_others_write_is_told_every_event(
+    queue: QueueUnderTest, second: Backend
+) -> None:
+    async def write(backend: Backend, who: str) -> None:
+        for number in range(25):
+            await backend.enqueue(queue.name, [builders.new_job(f"{who}{number}")])
+            await backend.cancel(queue.name, [f"{who}{number}"])
+
+    writing = asyncio.gather(write(queue.backend, "a"), write(second, "b"), write(queue.backend, "c"))
+    read: list[Event] = []
+    cursor = ""
+    has_all = False
+    while not has_all:
+        is_over = writing.done()  # asked before the page is read: what it does not have then is not there
+        page = await queue.backend.events(queue.name, cursor, 7)
+        read += page.events
+        cursor = page.cursor
+        has_all = is_over and not page.events
+        await asyncio.sleep(0)
+    await writing
+
+    assert read == await queue.events()
+    assert len(read) == 2 * 3 * 25
 
 
 @pytest.mark.promise("P-62", "E-36")
