@@ -179,6 +179,13 @@ def test_what_is_not_found_ends_with_code_1_and_one_line(
     assert answer.err.count("\n") == 1
 
 
+@pytest.mark.promise("A-45")
+def test_the_page_on_administration_has_every_command() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "administration.md").read_text()
+    for words, _ in walked(commands):
+        assert f"leasemq {words}" in page or f"leasemq {words.removeprefix('queues ')}" in page, words
+
+
 # ---- jobs
 
 
