@@ -13,14 +13,16 @@ import pytest
 from leasemq import App, Ctx, Job, State, Task
 from leasemq.client.loop_thread import loop_thread
 from leasemq.errors import IllegalMove, JobNotFound, SyncInsideLoop
+from leasemq.oversight import Oversight
 from leasemq.protocol.insight import CancelAnswer
 from leasemq.queue import Queue
+from leasemq.selection import Selection
 from leasemq.task import Enqueuing
 from tests.app.holder import Holder
 
 pytestmark = pytest.mark.promise("A-48")
 
-FACES = (App, Queue, Job, Task, Enqueuing, Ctx)
+FACES = (App, Oversight, Queue, Selection, Job, Task, Enqueuing, Ctx)
 OTHER_TWINS = {"__aenter__": "__enter__", "__aexit__": "__exit__"}
 NEEDS_A_LOOP = {("App", "lifespan")}  # an asynchronous web server calls it, nobody else
 

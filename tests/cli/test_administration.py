@@ -255,6 +255,20 @@ def test_many_jobs_are_cancelled_promoted_moved_and_removed_by_filters(
     assert leasemq("remove", "--all", "--force", "--yes", "--task", "send", AT).out == "mail: 6 removed\n"
 
 
+@pytest.mark.promise("A-22", "A-45")
+def test_of_several_named_jobs_each_is_told_what_became_of_it(stocked: App, leasemq: Command) -> None:
+    answer = leasemq("replay", "runs", "bad-0", "waits", "bad-1", AT)
+    assert (answer.code, answer.out) == (1, "mail/bad-0: replayed\nmail/bad-1: replayed\n")
+    assert [line.split(" is ")[0] for line in answer.err.splitlines()] == [
+        "error: job runs",
+        "error: job waits",
+    ]
+    answer = leasemq("promote", "later", "runs", "--json", AT)
+    later, runs = json.loads(answer.out)["jobs"]
+    assert (answer.code, later["answer"], runs["answer"]) == (1, "promoted", "refused")
+    assert "only a scheduled job can be" in runs["error"]
+
+
 @pytest.mark.promise("A-35", "E-55")
 def test_jobs_are_listed_from_the_oldest_on_and_by_age(stocked: App, leasemq: Command) -> None:
     page = said(leasemq("jobs", "mail", "--oldest-first", "--limit", "2", "--json", AT))

@@ -27,7 +27,8 @@ from leasemq.cli.finding import found_job
 from leasemq.cli.printing import print_json
 from leasemq.cli.shaping import ref_plain, tally_plain
 from leasemq.cli.target import looked_at, target_options
-from leasemq.protocol.insight import JobRecord
+from leasemq.errors import IllegalMove, JobNotFound, UniqueConflict
+from leasemq.protocol.model import Ref
 from leasemq.protocol.names import shown
 from leasemq.queue import Queue
 from leasemq.selection import Selection, Tally
@@ -208,23 +209,43 @@ def _said(tally: Tally, done: str) -> str:
     return ", ".join(parts)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Told:
+    """What became of one job that was named; `refusal`: why nothing was done."""
+
+    ref: Ref
+    answer: str
+    refusal: str | None = None
+
+
 def _do_to_named(act: Act, names: Sequence[str], given: Mapping[str, Any]) -> int:
     """Find every job first, so that a mistyped name changes nothing; then act on each in turn."""
     if given["dry_run"]:
         raise click.UsageError("--dry-run says what --all would do; a job that is named is shown by `job`")
 
-    async def work(app: App) -> list[tuple[JobRecord, str]]:
-        records = [await found_job(app, name, given["queue"]) for name in names]
-        return [(record, await _answer(app, record)) for record in records]
+    async def work(app: App) -> list[_Told]:
+        found = [await found_job(app, name, given["queue"]) for name in names]
+        return [await _told(act, app.queue(record.ref.queue), record.ref) for record in found]
 
-    async def _answer(app: App, record: JobRecord) -> str:
-        answer = await act.one(app.queue(record.ref.queue), record.ref.id)
-        return act.done if answer is None else str(answer)
-
-    done = looked_at(given["url"], given["app_name"], work)
+    told = looked_at(given["url"], given["app_name"], work)
     if given["as_json"]:
-        print_json({"jobs": [{**ref_plain(record.ref), "answer": answer} for record, answer in done]})
-        return 0
-    for record, answer in done:
-        click.echo(f"{shown(record.ref.queue)}/{shown(record.ref.id)}: {answer}")
-    return 0
+        print_json({"jobs": [_plain(one) for one in told]})
+    for one in told:
+        if one.refusal is not None:
+            click.echo(f"error: {shown(one.refusal)}", err=True)
+        elif not given["as_json"]:
+            click.echo(f"{shown(one.ref.queue)}/{shown(one.ref.id)}: {one.answer}")
+    return NOT_ALL_DONE if any(one.refusal is not None for one in told) else 0
+
+
+async def _told(act: Act, queue: Queue, ref: Ref) -> _Told:
+    try:
+        answer = await act.one(queue, ref.id)
+    except (IllegalMove, UniqueConflict, JobNotFound) as error:
+        return _Told(ref=ref, answer="refused", refusal=str(error))
+    return _Told(ref=ref, answer=act.done if answer is None else str(answer))
+
+
+def _plain(told: _Told) -> dict[str, Any]:
+    plain = {**ref_plain(told.ref), "answer": told.answer}
+    return plain if told.refusal is None else {**plain, "error": told.refusal}
