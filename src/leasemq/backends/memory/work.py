@@ -78,7 +78,9 @@ def _merge(shelf: Shelf, job: NewJob, unique: Unique, hold: Hold) -> Enqueued:
     holder = shelf.jobs.get(hold.ref.id)
     if holder is None or holder.ref != hold.ref:
         return Enqueued(ref=hold.ref, acceptance=Acceptance.SKIPPED, state=None)
-    takes_payload = unique.mode in (UniqueMode.REPLACE, UniqueMode.DEBOUNCE)
+    # A throttled key may outlive its holder, whose id is then another job's, which never had the key.
+    is_its_own = holder.unique is not None and holder.unique.key == unique.key
+    takes_payload = is_its_own and unique.mode in (UniqueMode.REPLACE, UniqueMode.DEBOUNCE)
     if not takes_payload or holder.state not in NOT_STARTED or holder.attempts > 0:
         return Enqueued(ref=hold.ref, acceptance=Acceptance.SKIPPED, state=holder.state)
     holder.task, holder.payload = job.task, job.payload

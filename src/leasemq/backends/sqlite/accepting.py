@@ -211,7 +211,10 @@ class _Intake:
         if not takes_payload or state not in NOT_STARTED or row.attempts > 0:
             return Enqueued(ref=holder, acceptance=Acceptance.SKIPPED, state=state)
         connection = self._step.connection
-        _MERGE.run(connection, row.key, job.task, job.payload, job.overrides, job.headers)
+        values = (job.task, job.payload, job.overrides, job.headers)
+        if not _MERGE.run(connection, row.key, unique.key, *values):
+            # A throttled key may outlive its holder, whose id is then another job's, which never had the key.
+            return Enqueued(ref=holder, acceptance=Acceptance.SKIPPED, state=state)
         _MERGE_ALIAS.run(connection, self._book.key, job.id, row.key)
         acceptance = Acceptance.REPLACED
         if unique.mode is UniqueMode.DEBOUNCE:

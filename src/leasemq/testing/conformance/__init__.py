@@ -51,6 +51,7 @@ MODULES = (
     "suspects",
     "deadlines",
     "uniqueness",
+    "merging",
     "generations",
     "cancelling",
     "pausing",
