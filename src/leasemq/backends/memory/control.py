@@ -137,6 +137,7 @@ def prune(shelf: Shelf, limit: int, event_age_ms: int) -> int:
     """See `Work.prune`; the longest past its retention first."""
     now = shelf.clock()
     shelf.forget_lapsed_keys()
+    shelf.forget_stale()
     while shelf.events and shelf.events[0].at_ms <= now - event_age_ms:
         shelf.events.popleft()
     return _prune_jobs(shelf, now, limit) + shelf.slips.lapse(now, limit)

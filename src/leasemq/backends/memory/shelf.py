@@ -27,6 +27,7 @@ from leasemq.protocol.model import (
 )
 
 Lane = list[tuple[int, int, str]]
+STALE_ENTRIES = 1_000  # that a lane may have, beside as many as there are jobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,18 +89,24 @@ class Shelf:
         id_ = job.ref.id
         if state is State.WAITING:
             self.waiting[id_] = job
-            self.rank(job)
-            self.woken = True
-        elif state is State.SCHEDULED:
-            heapq.heappush(self.due, (job.due_ms, job.order, id_))
-            self.woken = True
         elif state is State.ACTIVE:
             self.active[id_] = job
-        elif state.is_terminal:
-            heapq.heappush(self.kept, (job.prune_ms, job.order, id_))
-        if job.expires_ms is not None and not state.is_terminal:
-            heapq.heappush(self.ttl, (job.expires_ms, job.accepted, id_))
+        self.woken = self.woken or state in (State.WAITING, State.SCHEDULED)
+        self._line_up(job)
         self.tell(job, kind)
+
+    def _line_up(self, job: Stored) -> None:
+        """Put a job into the lanes of its state."""
+        assert job.state is not None
+        id_ = job.ref.id
+        if job.state is State.WAITING:
+            self.rank(job)
+        elif job.state is State.SCHEDULED:
+            heapq.heappush(self.due, (job.due_ms, job.order, id_))
+        elif job.state.is_terminal:
+            heapq.heappush(self.kept, (job.prune_ms, job.order, id_))
+        if job.expires_ms is not None and not job.state.is_terminal:
+            heapq.heappush(self.ttl, (job.expires_ms, job.accepted, id_))
 
     def rank(self, job: Stored) -> None:
         """Put a waiting job into its lane at its priority."""
@@ -244,6 +251,16 @@ class Shelf:
         for entry in seen:
             heapq.heappush(lane, entry)
         return found
+
+    def forget_stale(self) -> None:
+        """Make the lanes anew if one is mostly of entries whose jobs are gone, or have moved on."""
+        lanes = (self.ready, self.suspects, self.due, self.ttl, self.kept)
+        if max(map(len, lanes)) <= 2 * len(self.jobs) + STALE_ENTRIES:
+            return
+        for lane in lanes:
+            lane.clear()
+        for job in self.jobs.values():
+            self._line_up(job)
 
     def first_due(self) -> Stored | None:
         """Answer the scheduled job due next, past stale entries."""
