@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import Generic, NoReturn, TypeVar
 
 from leasemq.client.connection import Connections
 from leasemq.client.explaining import explained
@@ -44,6 +44,17 @@ class Reading(Generic[R]):
 
     value: Callable[[str, bytes, str], R]  # task, stored result, id of the job
     error: Callable[[str, ErrorRecord], Exception | None]  # the declared error, made again
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """What one attempt failed with. `error` is the exception itself, made again, if the task declares it."""
+
+    attempt: int
+    error_type: str
+    error_message: str
+    traceback: str
+    error: Exception | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +109,12 @@ class Job(Generic[R]):
     async def log(self) -> tuple[str, ...]:
         """Answer the lines of the job's own log, the oldest first, the newest 100. Raises: JobNotFound."""
         return tuple(decode_log_line(line, job=self.id) for line in (await self.record()).log)
+
+    async def errors(self) -> tuple[Failure, ...]:
+        """Answer what the kept attempts failed with, the oldest first, at most 100. Raises: JobNotFound."""
+        record = await self.record()
+        kept = [(past.number, past.error) for past in record.history if past.error is not None]
+        return tuple(self._failure(record.task, number, error) for number, error in kept)
 
     async def history(self, cursor: str | None = None, limit: int = 100) -> HistoryPage:
         """Answer a page of what happened to the job: events, progress and log lines, the oldest first.
@@ -211,6 +228,10 @@ class Job(Generic[R]):
         """See `log`; for callers without an event loop."""
         return self._connections.call(self.log, "job.log()")
 
+    def errors_sync(self) -> tuple[Failure, ...]:
+        """See `errors`; for callers without an event loop."""
+        return self._connections.call(self.errors, "job.errors()")
+
     def history_sync(self, cursor: str | None = None, limit: int = 100) -> HistoryPage:
         """See `history`; for callers without an event loop."""
         return self._connections.call(lambda: self.history(cursor, limit), "job.history(...)")
@@ -278,8 +299,38 @@ class Job(Generic[R]):
             case State.EXPIRED:
                 raise JobExpired(f"{self} was not started within its time to live")
             case _:
-                failed = _failure(str(self), record, self._reading)
+                failed = self._failed(record)
                 raise failed from failed.error
+
+    def _failed(self, record: JobRecord) -> JobFailed:
+        reason = record.reason or "error"
+        if record.error is None:
+            return JobFailed(
+                f"{self} failed, reason {reason}, after {record.attempts} attempts "
+                f"and {record.stalls} stalls",
+                error_type=reason,
+                error_message="",
+                traceback="",
+            )
+        failure = self._failure(record.task, record.attempts, record.error)
+        return JobFailed(
+            f"{self} failed, reason {reason}, after {record.attempts} attempts: "
+            f"{failure.error_type}: {failure.error_message}",
+            error_type=failure.error_type,
+            error_message=failure.error_message,
+            traceback=failure.traceback,
+            error=failure.error,
+        )
+
+    def _failure(self, task: str, attempt: int, stored: bytes) -> Failure:
+        error = decode_error(stored, job=self.id)
+        return Failure(
+            attempt=attempt,
+            error_type=error.type,
+            error_message=error.message,
+            traceback=error.traceback,
+            error=self._reading.error(task, error),
+        )
 
 
 def check_may_wait(what: str) -> None:
@@ -302,22 +353,3 @@ def ref_of_plain(plain: Mapping[str, object]) -> tuple[str, str, int | None]:
     if generation is not None and (type(generation) is not int or generation < 1):
         raise Refused(f"{dict(plain)!r} is no handle: generation is a whole number from 1")
     return check_queue(queue), check_job_id(id_), generation
-
-
-def _failure(job: str, record: JobRecord, reading: Reading[Any]) -> JobFailed:
-    reason = record.reason or "error"
-    if record.error is None:
-        return JobFailed(
-            f"{job} failed, reason {reason}, after {record.attempts} attempts and {record.stalls} stalls",
-            error_type=reason,
-            error_message="",
-            traceback="",
-        )
-    error = decode_error(record.error, job=record.ref.id)
-    return JobFailed(
-        f"{job} failed, reason {reason}, after {record.attempts} attempts: {error.type}: {error.message}",
-        error_type=error.type,
-        error_message=error.message,
-        traceback=error.traceback,
-        error=reading.error(record.task, error),
-    )

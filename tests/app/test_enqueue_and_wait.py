@@ -87,7 +87,7 @@ async def test_inside_a_running_job_it_is_refused_and_nothing_is_stored(
 async def test_bad_arguments_and_bad_times_are_refused(app: App, add: Task[[int, int], int]) -> None:
     async with app:
         with pytest.raises(PayloadRejected):
-            await add.enqueue_and_wait("two", 3)  # type: ignore[arg-type]
+            await add.enqueue_and_wait("two", 3)  # type: ignore[arg-type]  # what a user may write
         for wait_timeout in (-1, float("nan")):
             with pytest.raises((InvalidDelay, InvalidSetting)):
                 add.options(wait_timeout=wait_timeout)

@@ -145,9 +145,9 @@ async def test_the_four_policies_leave_what_they_say(
     async with app:
         queue = app.queue()
         for name, policy in policies.items():
-            await task.options(id=f"{name}-ok", **policy).enqueue(1)  # type: ignore[arg-type]
+            await task.options(id=f"{name}-ok", **policy).enqueue(1)  # type: ignore[arg-type]  # words by name
             await holder.returns_next(task, name)
-            await task.options(id=f"{name}-bad", **policy).enqueue(1)  # type: ignore[arg-type]
+            await task.options(id=f"{name}-bad", **policy).enqueue(1)  # type: ignore[arg-type]  # words by name
             (lease,) = await holder.claim()
             await holder.gives_up(lease, ValueError(name), Reason.DEAD)
         completed = {record.ref.id for record in (await queue.find(states=["completed"])).jobs}

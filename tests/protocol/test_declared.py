@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Annotated, Any
 
@@ -224,6 +224,33 @@ def test_a_stored_name_selects_among_the_declared_classes_and_nothing_else() -> 
     assert set(sys.modules) == imported
 
 
+@pytest.mark.promise("E-2")
+@pytest.mark.parametrize(
+    ("module", "stored", "is_known"),
+    [
+        ("shop.errors", "shop.errors.Twin", True),
+        ("shop.errors", "__main__.Twin", True),
+        ("shop.errors", "__mp_main__.Twin", True),
+        ("__main__", "shop.errors.Twin", True),
+        ("__main__", "__mp_main__.Twin", True),
+        ("shop.errors", "shop.other.Twin", False),
+        ("shop.errors", "__main__.Other", False),
+        ("shop.errors", "__main__.Outer.Twin", False),
+        ("__main__", "shop.errors.Untwin", False),
+    ],
+)
+def test_a_class_of_the_program_that_runs_is_known_wherever_that_is_imported(
+    module: str, stored: str, is_known: bool
+) -> None:
+    twin: type[Exception] = type("Twin", (Exception,), {"__module__": module})
+    declared = DeclaredErrors.of([twin], task="t")
+    record = replace(declared.describe(twin(1)), declared=stored)
+
+    again = declared.rebuilt(record)
+
+    assert (type(again) is twin) == is_known
+
+
 @pytest.mark.promise("E-2", "P-102")
 def test_values_that_no_longer_fit_the_class_are_no_error_to_rebuild() -> None:
     record = DECLARED.describe(ByPlace("51", 7))
@@ -268,7 +295,7 @@ class _Unstorable(Exception):
 
 
 class _Unresolvable(Exception):
-    def __init__(self, other: "Missing") -> None:  # type: ignore[name-defined]  # noqa: F821, UP037
+    def __init__(self, other: "Missing") -> None:  # type: ignore[name-defined]  # noqa: F821, UP037  it is not there
         self.other = other
 
 

@@ -23,6 +23,7 @@ from leasemq.protocol.signature import Signature
 MAX_VALUES_BYTES = 16 * 1024
 
 _BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_PROGRAM = ("__main__", "__mp_main__")  # what runs, and the same in its child processes
 _ABSENT: Any = object()  # Any: stands for a value of any type
 
 
@@ -61,8 +62,9 @@ class DeclaredErrors:
 
         Of a subclass that is not declared itself, the nearest class that is stands for it.
         """
-        name = next((name for name in map(qualified_name, type(error).__mro__) if name in self.kinds), "")
-        if not name or not isinstance(error, self.kinds[name]):
+        names = {kind: name for name, kind in self.kinds.items()}
+        name = next((names[kind] for kind in type(error).__mro__ if kind in names), None)
+        if name is None or not isinstance(error, Exception):
             return describe_exception(error, hide)
         try:
             values, secrets = self._values(error, name)
@@ -77,13 +79,21 @@ class DeclaredErrors:
 
     def rebuilt(self, record: ErrorRecord) -> Exception | None:
         """Answer the declared error that was raised; None if it was another, or cannot be made any more."""
-        kind = self.kinds.get(record.declared)
-        if kind is None:
+        name = self._known_as(record.declared)
+        if name is None:
             return None
         try:
-            return _made(kind, self.signatures[record.declared], record.values)
+            return _made(self.kinds[name], self.signatures[name], record.values)
         except Exception:  # the class's own code ran: it, or what it takes, may have changed since
             return None
+
+    def _known_as(self, declared: str) -> str | None:
+        """Answer the stored name as it is here: a program that runs is another module than if imported."""
+        if not declared or declared in self.kinds:
+            return declared or None
+        module, _, path = declared.partition(".")
+        found = [name for name, kind in self.kinds.items() if _may_be(kind, declared, module, path)]
+        return found[0] if len(found) == 1 else None
 
     def _values(self, error: Exception, name: str) -> tuple[bytes, tuple[str, ...]]:
         """Answer what makes the same error again, and the secret texts in it. Raises what it likes."""
@@ -164,6 +174,12 @@ def _is_same(error: Exception, again: Exception, names: tuple[str, ...], *, is_g
     if any(getattr(again, name, _ABSENT) != getattr(error, name) for name in names):
         return False
     return not is_guess or again.args == error.args or str(again) == str(error)
+
+
+def _may_be(kind: type, declared: str, module: str, path: str) -> bool:
+    if module in _PROGRAM:
+        return path == kind.__qualname__
+    return kind.__module__ in _PROGRAM and declared.endswith(f".{kind.__qualname__}")
 
 
 def _has_any(values: bytes, secrets: Iterable[str]) -> bool:
