@@ -347,6 +347,20 @@ async def test_a_handle_of_an_old_generation_answers_for_its_own_life_only(
         assert await old.result() == "first"
 
 
+@pytest.mark.promise("P-44", "P-60")
+@pytest.mark.parametrize("timeout", [0, 5])
+async def test_a_life_whose_result_is_not_kept_does_not_answer_with_the_next_one_s(
+    app: App, task: Task[[int], Any], holder: Holder, timeout: int
+) -> None:
+    async with app:
+        old = await task.options(id="x", keep_result=0).enqueue(1)
+        await holder.returns_next(task, "first")
+        await task.options(id="x", reuse=[State.COMPLETED]).enqueue(2)
+        await holder.returns_next(task, "second")
+        with pytest.raises(ResultExpired, match="generation 2"):
+            await old.result(timeout=timeout)
+
+
 @pytest.mark.promise("P-50", "A-21")
 async def test_cancelling_says_which_of_the_three_it_was(
     app: App, task: Task[[int], Any], holder: Holder
