@@ -128,6 +128,8 @@ class Maker:
             ) from error
         if isinstance(text, str):
             return text
+        if inspect.iscoroutine(text):
+            text.close()  # of a function that did not say it was asynchronous; nobody will await it
         raise KeyFailed(
             f"task {shown(task)}: {self.option}={_called(self.function)} made a {type(text).__name__}, "
             "which is no text; nothing was enqueued"

@@ -13,7 +13,7 @@ import pytest_asyncio
 
 import leasemq.backends.sqlite  # noqa: F401  reads files when first imported, which must not be in a loop
 from leasemq import App, Ctx, JobExpired, JobFailed, JobNotFound, Retry, State, Unique
-from leasemq.errors import KeyFailed
+from leasemq.errors import InvalidDelay, InvalidSetting, KeyFailed
 from leasemq.task import Task
 from leasemq.testing import Harness
 
@@ -91,6 +91,35 @@ async def test_the_decorator_s_policy_holds_for_every_way_of_enqueueing(
         for a, b in zip(seen.record.history, seen.record.history[1:], strict=False)
     ]
     assert gaps == [10_000, 10_000]
+
+
+LIMITS: dict[str, tuple[Any, ...]] = {
+    "max_stalls": (-1, 1.5, True, "2", 1_001),
+    "priority": (-101, 101, 0.5, float("nan")),
+    "ttl": (-1, 0, float("nan"), "60"),
+    "timeout": (-1, 0, float("inf")),
+    "lease": (-1, 0),
+    "keep_result": (-1, float("nan")),
+    "keep_record": (-1, "1 day"),
+    "keep_dead": (-1, float("inf")),
+    "history": (-1, 1.5, "10"),
+}
+
+
+@pytest.mark.promise("P-18", "E-4")
+@pytest.mark.parametrize("option", LIMITS)
+async def test_a_limit_that_makes_no_sense_is_refused_where_it_is_written_and_stores_nothing(
+    app: App, option: str
+) -> None:
+    async with app:
+        for value in LIMITS[option]:
+            with pytest.raises((InvalidSetting, InvalidDelay), match=option):
+                app.task(name="t", **{option: value})(_nothing)  # type: ignore[call-overload]  # by name
+        assert app.tasks == {}
+        assert await app.queues() == ()
+
+
+async def _nothing() -> None: ...
 
 
 @pytest.mark.promise("P-41", "A-3")

@@ -176,6 +176,7 @@ async def test_an_id_is_made_from_the_arguments_and_a_random_one_by_default(app:
         (lambda number: 1 / 0, KeyFailed, "raised ZeroDivisionError; nothing was enqueued"),
         (lambda number: number, KeyFailed, "made a int"),
         (lambda number: None, KeyFailed, "made a NoneType"),
+        (lambda number: _slowly(number + 1), KeyFailed, "made a coroutine"),
         (lambda number: "", InvalidName, "is empty"),
         (lambda number: "x" * 257, InvalidName, "257"),
     ],
@@ -197,14 +198,11 @@ async def test_a_function_that_makes_no_name_is_a_typed_error_and_nothing_is_wri
 def test_what_cannot_be_given_the_arguments_is_refused_where_it_is_written() -> None:
     app = App("memory://")
 
-    async def slow(number: int) -> str:
-        return str(number)
-
     for option in ("id", "unique"):
         for make, told in (
             (lambda missing: "", "takes 'missing'"),
             (lambda *number: "", "takes 'number'"),
-            (slow, "asynchronous"),
+            (_slowly, "asynchronous"),
             (dict, "does not tell"),
         ):
             with pytest.raises(InvalidSetting, match=told):
@@ -216,6 +214,10 @@ def test_what_cannot_be_given_the_arguments_is_refused_where_it_is_written() -> 
     assert kept.call(5).job.id == "u5"
     every = app.task(name="every", id=lambda **given: f"{given}")(_takes_context)
     assert every.call(5).job.id == "{'number': 5}"
+
+
+async def _slowly(number: int) -> str:
+    return str(number)
 
 
 async def _takes_number(number: int) -> None: ...

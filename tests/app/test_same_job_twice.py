@@ -89,11 +89,13 @@ async def test_a_known_id_is_answered_in_every_state_and_keeps_its_arguments(
             pass
     before = await job.record()
     assert before.state is state
+    now = (await app.events_page()).cursor
 
     again = await task.options(id="X", priority=9).enqueue("other")
 
     assert (again.id, again.generation, again.acceptance) == ("X", 1, Acceptance.EXISTING)
     assert await job.record() == before
+    assert (await app.events_page(now)).events == ()
 
 
 @pytest.mark.promise("P-40", "B45")
