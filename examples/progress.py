@@ -32,7 +32,7 @@ async def main() -> None:
 
         job = await import_rows.enqueue(6)
         async for event in job.watch(timeout=30):
-            print(f"attempt {event.attempt}: {event.kind}", event.progress or "")
+            print(f"attempt {event.attempt}: {event.kind}", event.progress.message if event.progress else "")
         print(await job.result())
 
         worker.stop()

@@ -11,12 +11,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Any
 
 from leasemq.client.connection import Connection
 from leasemq.client.feed import PAGE_LIMIT, Feed, Follower
 from leasemq.errors import CorruptRecord, CursorExpired, InvalidSetting
-from leasemq.protocol.envelope import decode_plain
+from leasemq.notes import Progress, decode_progress
 from leasemq.protocol.feed_cursor import EARLIEST, Bookmark, positions_in
 from leasemq.protocol.insight import Event, EventKind, JobRecord
 from leasemq.protocol.model import Ref, State
@@ -34,7 +33,9 @@ class JobEvent:
     state: State | None  # the state it left the job in; None: the record is gone
     attempt: int  # claims so far, since the last replay
     cursor: str  # plain text, to go on after this event
-    progress: Any = None  # of a progress event: the newest that is known, which may be a later one
+    progress: Progress | None = (
+        None  # of a progress event: the newest that is known, which may be a later one
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +123,7 @@ async def _told_all(connection: Connection, place: Bookmark, events: Sequence[Ev
     return answers
 
 
-def told(event: Event, place: Bookmark, values: Mapping[Ref, Any]) -> JobEvent:
+def told(event: Event, place: Bookmark, values: Mapping[Ref, Progress]) -> JobEvent:
     """Answer an event as programs read it, for a reader who then stands at `place`."""
     return JobEvent(
         kind=event.kind,
@@ -142,7 +143,7 @@ def instant(at_ms: int) -> datetime:
     return datetime.fromtimestamp(at_ms / 1_000, UTC)
 
 
-async def progress_of(feed: Feed, events: Sequence[Event]) -> Mapping[Ref, Any]:
+async def progress_of(feed: Feed, events: Sequence[Event]) -> Mapping[Ref, Progress]:
     """Answer the newest progress of the jobs that tell of some in these events; reads nothing else.
 
     A record that cannot be read has none here, so that it does not end the feed; `job.record` says why.
@@ -151,12 +152,12 @@ async def progress_of(feed: Feed, events: Sequence[Event]) -> Mapping[Ref, Any]:
     for event in events:
         if event.kind is EventKind.PROGRESS:
             asked.setdefault(event.ref.queue, {})[event.ref.id] = None
-    values: dict[Ref, Any] = {}
+    values: dict[Ref, Progress] = {}
     for queue, ids in asked.items():
         for record in await _readable(feed, queue, list(ids)):
             with suppress(CorruptRecord):
                 if record.progress is not None:
-                    values[record.ref] = decode_plain(record.progress, what="progress", job=record.ref.id)
+                    values[record.ref] = decode_progress(record.progress, job=record.ref.id)
     return values
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from leasemq.client.connection import Connection
 from leasemq.client.feed import RECENT_LIMIT, Follower
 from leasemq.clock import boot_ms
 from leasemq.errors import CursorExpired, JobNotFound, WaitTimeout
 from leasemq.feed import JobEvent, instant, progress_of, told
+from leasemq.notes import Progress
 from leasemq.protocol.feed_cursor import EARLIEST, Bookmark, positions_in
 from leasemq.protocol.insight import Event, EventKind, JobRecord
 from leasemq.protocol.model import Ref
@@ -150,7 +150,7 @@ class Story:
         self._has_ended = event.state is not None and event.state.is_terminal  # but a replay undoes it
         return True
 
-    def _tell(self, event: Event, values: Mapping[Ref, Any]) -> JobEvent:
+    def _tell(self, event: Event, values: Mapping[Ref, Progress]) -> JobEvent:
         self._told[event.cursor] = None
         if len(self._told) > RECENT_LIMIT:
             del self._told[next(iter(self._told))]

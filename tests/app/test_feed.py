@@ -24,7 +24,7 @@ from leasemq.errors import (
     InvalidSetting,
 )
 from leasemq.feed import EARLIEST, JobEvent
-from leasemq.protocol.envelope import encode_plain
+from leasemq.notes import Progress, encode_progress
 from leasemq.protocol.insight import EVENT_AGE_MS, EventKind, EventPage
 from leasemq.protocol.model import Note, NoteKind, Wake
 from leasemq.task import Task
@@ -315,12 +315,13 @@ async def test_an_event_of_progress_carries_the_newest_that_is_known(
         backend = (await app._connections.here()).backend
         told = Note(job_id=lease.ref.id, fence=lease.fence, kind=NoteKind.PROGRESS)
         for number in (1, 2):
-            value = encode_plain({"current": number}, what="progress")
+            value = encode_progress(number, 10, None, None, 1)
             await backend.note("default", [replace(told, number=number, value=value)])
         events = (await app.events_page(EARLIEST)).events
 
     assert [event.kind for event in events][2:] == [EventKind.PROGRESS] * 2
-    assert [event.progress for event in events] == [None, None, {"current": 2}, {"current": 2}]
+    newest = Progress(current=2, total=10, attempt=1)
+    assert [event.progress for event in events] == [None, None, newest, newest]
 
 
 # ---- how a feed ends

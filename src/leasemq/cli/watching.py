@@ -8,7 +8,7 @@ import shutil
 import sys
 from collections.abc import Callable
 from contextlib import aclosing
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, Protocol
 
 import click
@@ -176,7 +176,7 @@ def _sight_of(event: JobEvent, note: str | None) -> Sight:
         event=event.kind,
         state=_GONE if event.state is None else event.state,
         attempt=event.attempt,
-        progress=progress_of(event.progress),
+        progress=None if event.progress is None else progress_of(asdict(event.progress)),
         note=note,
     )
 

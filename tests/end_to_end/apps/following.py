@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import sys
+from dataclasses import asdict
 
 from leasemq import App
 from tests.end_to_end.apps.work import app_on
@@ -16,7 +17,8 @@ async def follow(app: App, cursor: str) -> None:
     async with app:
         async for event in app.events(cursor):
             told = {"queue": event.queue, "id": event.id, "kind": event.kind, "cursor": event.cursor}
-            print(json.dumps(told | {"progress": event.progress}), flush=True)
+            progress = None if event.progress is None else asdict(event.progress)
+            print(json.dumps(told | {"progress": progress}), flush=True)
 
 
 if __name__ == "__main__":
