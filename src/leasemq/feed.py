@@ -15,10 +15,15 @@ from itertools import islice
 from leasemq.client.connection import Connection
 from leasemq.client.feed import PAGE_LIMIT, Feed, Follower
 from leasemq.errors import CorruptRecord, CursorExpired, InvalidSetting
+from leasemq.protocol.envelope import decode_plain
+from leasemq.protocol.feed_cursor import Bookmark, positions_in
+from leasemq.protocol.insight import BEGINNING, EARLIEST, Event, EventKind, JobRecord
 from leasemq.notes import Progress, decode_progress
 from leasemq.protocol.feed_cursor import EARLIEST, Bookmark, positions_in
 from leasemq.protocol.insight import Event, EventKind, JobRecord
 from leasemq.protocol.model import Ref, State
+
+__all__ = ["EARLIEST", "FeedPage", "JobEvent"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +57,8 @@ async def begun(connection: Connection, cursor: str | None, queues: Sequence[str
     known = positions_in(cursor, store_id) if cursor else {}
     names = queues or sorted({*known, *await connection.backend.queues()})
     if cursor is not None:
-        return Bookmark(store_id, {name: known.get(name, EARLIEST) for name in names})
+        unknown = BEGINNING if cursor else EARLIEST
+        return Bookmark(store_id, {name: known.get(name, unknown) for name in names})
     newest = [(await connection.backend.events(name, None, 0)).cursor for name in names]
     return Bookmark(store_id, dict(zip(names, newest, strict=True)))
 

@@ -120,7 +120,7 @@ class Insight(Protocol):
         """Answer the names of all queues that ever accepted a job or are paused, sorted by bytes."""
 
     async def events(self, queue: str, cursor: str | None, limit: int) -> EventPage:
-        """Answer events after `cursor` ("" the earliest kept; None: none, but the newest cursor).
+        """Answer events after `cursor`: "" the earliest kept, "0" the first; None: only the newest cursor.
 
         Raises:
             CursorExpired: events after it were trimmed; carries the earliest cursor left.

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from leasemq import App
 from leasemq.backends.memory import MemoryBackend
 from leasemq.backends.memory.listening import MemoryListener
+from leasemq.backends.sqlite import SqliteBackend
 from leasemq.client.feed import RECENT_LIMIT
 from leasemq.client.loop_thread import loop_thread
 from leasemq.errors import (
@@ -188,6 +190,22 @@ async def test_a_trimmed_cursor_is_refused_with_the_earliest_of_the_whole_feed()
 
         page = await app.events_page(refusal.value.earliest)
         assert {event.id for event in page.events} == {"new in mail", "new in bulk"}
+
+
+@pytest.mark.promise("P-62", "E-36")
+@pytest.mark.parametrize("backend_name", ["memory", "sqlite"])
+async def test_the_newest_events_of_a_queue_are_kept_and_no_more(backend_name: str, tmp_path: Path) -> None:
+    sqlite = SqliteBackend(tmp_path / "few.db", event_limit=10)
+    app = App(MemoryBackend(event_limit=10) if backend_name == "memory" else sqlite)
+    task: Task[[int], Any] = app.task(name="t")(sorted)  # type: ignore[arg-type]  # nobody runs it
+    async with app:
+        begun = (await app.events_page()).cursor
+        jobs = await task.enqueue_many([(n,) for n in range(15)])
+        with pytest.raises(CursorExpired) as refusal:
+            await app.events_page(begun, ["default"])
+        for cursor in (EARLIEST, refusal.value.earliest):
+            told = [event.id for event in (await app.events_page(cursor)).events]
+            assert told == [job.id for job in jobs[5:]]
 
 
 # ---- who keeps up, and who does not

@@ -127,6 +127,8 @@ async def test_a_story_goes_on_after_a_replay_and_from_any_of_its_cursors(
         await holder.gives_up(lease, ValueError("once"), Reason.DEAD)
         assert await story(job) == whole[:3]
         await app.replay(job)
+        with pytest.raises(WaitTimeout):
+            await story(job, timeout=0)
         await holder.returns_next(task, 1)
 
         told = [event async for event in job.watch()]

@@ -17,7 +17,7 @@ from typing import NoReturn
 from leasemq.backend import Backend, Listener
 from leasemq.clock import boot_ms
 from leasemq.errors import BackendUnavailable, CorruptRecord, CursorExpired, IndeterminateWrite
-from leasemq.protocol.insight import Event, EventPage, JobRecord
+from leasemq.protocol.insight import BEGINNING, Event, EventPage, JobRecord
 
 PAGE_LIMIT = 1_000
 RECENT_LIMIT = 2_000  # events of one queue that are kept for whoever keeps up
@@ -186,7 +186,7 @@ class Feed:
         self._see_to_watch()
 
     def join_all(self, follower: Follower) -> None:
-        """Mark a follower in queues that appear later, too, with the empty cursor."""
+        """Mark a follower in queues that appear later, too, from their beginning."""
         self._of_all.add(follower)
         self._see_to_watch()
 
@@ -297,7 +297,7 @@ class Feed:
             new = [name for name in names if not self._is_in(name, follower)]
             self.join(follower, new)
             for name in new:
-                follower.mark(name, "")
+                follower.mark(name, BEGINNING)
 
     def _is_in(self, queue: str, follower: Follower) -> bool:
         return queue in self._tails and self._tails[queue].has(follower)

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from urllib.parse import quote, unquote
 
 from leasemq.errors import InvalidCursor
+from leasemq.protocol.insight import BEGINNING
 from leasemq.protocol.names import shown_value
 
 _VERSION = "1"
 _STORE_CHARACTERS = 8
 _END = ";"
-EARLIEST = ""  # the cursor of a queue before the first event that is kept
 
 
 class Bookmark:
@@ -27,8 +27,8 @@ class Bookmark:
         self._entries = {queue: _entry(queue, cursor) for queue, cursor in self._positions.items()}
 
     def at(self, queue: str) -> str:
-        """Answer the cursor in a queue; in an unknown one, the earliest."""
-        return self._positions.get(queue, EARLIEST)
+        """Answer the cursor in a queue; one that is new had no event when the reader began."""
+        return self._positions.get(queue, BEGINNING)
 
     @property
     def positions(self) -> Mapping[str, str]:

@@ -307,5 +307,7 @@ class Changed:
     holder: Ref | None = None
 
 
+EARLIEST = ""  # the cursor before the first event that is kept
+BEGINNING = "0"  # the cursor before the first event that a queue ever had
 EVENT_LIMIT = 100_000  # events kept per queue
 EVENT_AGE_MS = 7 * DAY_MS

@@ -9,7 +9,7 @@ import pytest
 
 from leasemq.backend import Backend
 from leasemq.errors import CursorExpired
-from leasemq.protocol.insight import EVENT_AGE_MS, Event, EventKind
+from leasemq.protocol.insight import BEGINNING, EVENT_AGE_MS, Event, EventKind
 from leasemq.protocol.model import Keep, State
 from leasemq.testing.conformance import builders
 from leasemq.testing.conformance.builders import HOUR_MS, SECOND_MS
@@ -152,6 +152,18 @@ async def test_a_trimmed_cursor_is_refused_with_the_earliest_one_left(queue: Que
     page = await queue.backend.events(queue.name, refusal.value.earliest, ALL)
     assert page.events == (await queue.backend.events(queue.name, "", ALL)).events
     assert page.events[0].kind in {EventKind.ENQUEUED, EventKind.REMOVED}
+
+
+@pytest.mark.promise("P-62", "E-36")
+async def test_the_beginning_of_a_queue_is_a_cursor_too_and_is_trimmed_as_any(queue: QueueUnderTest) -> None:
+    assert (await queue.backend.events(queue.name, BEGINNING, ALL)).events == ()
+    await queue.finish()
+    assert list(await _after(queue, BEGINNING)) == await queue.events()
+    queue.clock.advance(EVENT_AGE_MS + 1)
+    await queue.backend.prune(queue.name, ALL)
+
+    with pytest.raises(CursorExpired):
+        await _after(queue, BEGINNING)
 
 
 @pytest.mark.promise("P-62", "E-36")
