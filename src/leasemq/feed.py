@@ -15,12 +15,9 @@ from itertools import islice
 from leasemq.client.connection import Connection
 from leasemq.client.feed import PAGE_LIMIT, Feed, Follower
 from leasemq.errors import CorruptRecord, CursorExpired, InvalidSetting
-from leasemq.protocol.envelope import decode_plain
+from leasemq.notes import Progress, decode_progress
 from leasemq.protocol.feed_cursor import Bookmark, positions_in
 from leasemq.protocol.insight import BEGINNING, EARLIEST, Event, EventKind, JobRecord
-from leasemq.notes import Progress, decode_progress
-from leasemq.protocol.feed_cursor import EARLIEST, Bookmark, positions_in
-from leasemq.protocol.insight import Event, EventKind, JobRecord
 from leasemq.protocol.model import Ref, State
 
 __all__ = ["EARLIEST", "FeedPage", "JobEvent"]
@@ -38,9 +35,7 @@ class JobEvent:
     state: State | None  # the state it left the job in; None: the record is gone
     attempt: int  # claims so far, since the last replay
     cursor: str  # plain text, to go on after this event
-    progress: Progress | None = (
-        None  # of a progress event: the newest that is known, which may be a later one
-    )
+    progress: Progress | None = None  # of a progress event: the newest known, maybe of a later one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,11 +11,9 @@ from leasemq.client.feed import RECENT_LIMIT, Follower
 from leasemq.clock import boot_ms
 from leasemq.errors import CursorExpired, JobNotFound, WaitTimeout
 from leasemq.feed import JobEvent, instant, progress_of, told
+from leasemq.notes import Progress
 from leasemq.protocol.feed_cursor import Bookmark, positions_in
 from leasemq.protocol.insight import EARLIEST, Event, EventKind, JobRecord
-from leasemq.notes import Progress
-from leasemq.protocol.feed_cursor import EARLIEST, Bookmark, positions_in
-from leasemq.protocol.insight import Event, EventKind, JobRecord
 from leasemq.protocol.model import Ref
 
 
