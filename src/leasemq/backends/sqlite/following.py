@@ -87,7 +87,6 @@ def _noted(step: Step, book: Book, row: JobRow | None, entry: Note, last: dict[i
 
 def _trace(book: Book, row: JobRow, kind: EventKind | NoteKind, value: bytes) -> None:
     if row.trail:
-        book.changed = True
         book.trace(row.key, number_or_zero(row.trail), row.attempts, kind, State.ACTIVE, value)
 
 

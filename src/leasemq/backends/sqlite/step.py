@@ -130,6 +130,7 @@ class Book:
         value: bytes | None = None,
     ) -> None:
         """Add an entry to the trail of a job that keeps one."""
+        self.changed = True
         self.trail.append(Traced(job, keep, number_or_zero(attempt), kind, state, value))
 
 
