@@ -113,6 +113,33 @@ def test_a_job_of_high_priority_comes_back_before_the_low_ones_after_a_failure(t
     theatre(play)
 
 
+@pytest.mark.promise("P-32", "B55")
+def test_priority_is_strict_and_what_it_held_back_starts_once_nothing_higher_waits(theatre: Theatre) -> None:
+    async def play(stage: Stage) -> None:
+        started: list[str] = []
+
+        async def work(name: str) -> None:
+            started.append(name)
+            await pass_time(0.5)
+
+        stage.task("work", work)
+        await stage.enqueue_many("work", [("high",)] * 2, priority=1)
+        low = await stage.enqueue("work", "low")
+        stage.start(concurrency=1)
+        for done in range(20):  # 10 s, with two of high priority in the queue all the time
+            await stage.until(lambda done=done: _has_started(started, done + 1))
+            await stage.enqueue("work", "high", priority=1)
+        assert "low" not in started
+        await stage.until_ended(low, patience_s=3)
+        assert started == ["high"] * 22 + ["low"]
+
+    theatre(play)
+
+
+async def _has_started(started: list[str], count: int) -> bool:
+    return len(started) >= count
+
+
 @pytest.mark.promise("P-32")
 def test_queues_take_turns_by_weight_or_in_listed_order(theatre: Theatre) -> None:
     async def play(stage: Stage) -> None:
