@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from leasemq import App, State
+from leasemq import App, Ctx, Retry, State
 from leasemq.client.schemes import open_backend
-from leasemq.errors import JobFailed, JobNotFound, ResultExpired
+from leasemq.errors import JobFailed, JobNotFound, ResultExpired, ResultMismatch
 from leasemq.protocol.decide import Reason
 from leasemq.protocol.model import Ref
 from leasemq.task import Task
@@ -129,6 +129,41 @@ async def test_a_result_that_is_not_kept_at_all_ends_the_wait_as_expired(
         await holder.returns_next(task, 5)
         with pytest.raises(ResultExpired):
             await waiting
+
+
+@pytest.mark.promise("P-60", "E-33", "P-102")
+@pytest.mark.parametrize("keep_record", [0, 60], ids=["only the result", "with its record"])
+async def test_a_result_of_another_type_than_declared_is_a_mismatch_and_no_failure(
+    app: App, task: Task[[int], Any], holder: Holder, keep_record: int
+) -> None:
+    @app.task(name="counted")
+    async def counted(n: int) -> int:
+        return n
+
+    async with app:
+        job = await task.options(keep_record=keep_record, keep_result=60).enqueue(1)
+        await holder.returns_next(task, {"not": "a number"})
+        with pytest.raises(ResultMismatch, match="counted"):
+            await counted.job(job.id).result(timeout=5)
+        assert await job.result(timeout=5) == {"not": "a number"}
+
+
+@pytest.mark.promise("P-60", "B57")
+async def test_a_failure_that_is_retried_ends_no_wait(app: App) -> None:
+    @app.task(name="second time", retry=Retry(1, base=0))
+    async def second_time(ctx: Ctx) -> int:
+        if ctx.attempt == 1:
+            raise ValueError("not yet")
+        return ctx.attempt
+
+    async with app:
+        worker = app.worker()
+        running = asyncio.ensure_future(worker.run())
+        job = await second_time.enqueue()
+        assert await job.result(timeout=10) == 2
+        assert [one.error_message for one in await job.errors()] == ["not yet"]
+        worker.stop()
+        await running
 
 
 @pytest.mark.promise("E-29", "E-31", "P-60")
