@@ -52,11 +52,12 @@ def test_a_line_has_eight_columns_whatever_is_told() -> None:
 
 @pytest.mark.promise("A-31", "A-45")
 def test_json_is_one_line_in_ascii_that_holds_the_values_themselves() -> None:
-    line = json_of(sight(Progress(current=0.5, total=2, message="é\n\x1b")))
+    line = json_of(sight(Progress(current=0.5, total=2, message="é\n\x1b", data={"rows": 7})))
     assert "\n" not in line
     assert line.isascii()
     told = json.loads(line)
-    assert told["progress"] == {"current": 0.5, "total": 2, "percent": 25, "message": "é\n\x1b"}
+    expected = {"current": 0.5, "total": 2, "percent": 25, "message": "é\n\x1b", "data": {"rows": 7}}
+    assert told["progress"] == expected
     assert (told["queue"], told["id"], told["attempt"]) == ("mail", "inv-7", 1)
 
 

@@ -144,7 +144,8 @@ def test_with_json_each_event_is_one_object_on_a_line(course: Course, leasemq: C
         ("progress", "active", 1),
         ("failed", "failed", 1),
     ]
-    assert told[2]["progress"] == {"current": 1, "total": 4, "percent": 25, "message": "é"}
+    progress = told[2]["progress"]
+    assert progress == {"current": 1, "total": 4, "percent": 25, "message": "é", "data": None}
     assert told[3]["note"] == "ValueError: no such address"
 
 
@@ -202,7 +203,16 @@ def test_a_job_that_is_removed_meanwhile_ends_the_watching(course: Course, app: 
         assert process.wait(30) == 6
 
 
+@pytest.fixture
+def ctrl_c_is_heard() -> Iterator[None]:
+    """Let a process hear Ctrl-C although these tests run in the background, where a shell has it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.promise("A-45")
+@pytest.mark.usefixtures("ctrl_c_is_heard")
 def test_ctrl_c_leaves_the_job_alone(course: Course, app: App, folder: Path) -> None:
     with watching(folder) as (process, lines):
         lines.readline()

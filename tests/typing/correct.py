@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, assert_type
 
-from leasemq import App, Ctx, Job, Parent, Retry, Secret, State, Task, Unique
+from leasemq import App, Ctx, Job, JobFailed, Parent, Retry, Secret, State, Task, Unique
 from leasemq.context import WorkerCtx
+from leasemq.feed import JobEvent
 from leasemq.notes import HistoryEntry, HistoryPage, Progress
 from leasemq.protocol.insight import Counts, JobRecord
 from leasemq.task import Call, Enqueuing, PlainTask
@@ -185,6 +186,43 @@ def parent_in_thread(ctx: Ctx) -> str:
     child = ctx.enqueue_sync(send_mail.options(id="m").call("ada", subject="hello"))
     assert_type(child, Job[bool])
     return child.id
+
+
+class Refused(Exception):
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+@app.task(raises=(Refused,))
+async def declare(code: int) -> bytes:
+    raise Refused(code)
+
+
+async def wait_and_follow(job: Job[str]) -> None:
+    assert_type(await declare.enqueue_and_wait(3), bytes)
+    assert_type(await declare.options(wait_timeout=5).enqueue_and_wait(3), bytes)
+    try:
+        await declare.job("x").result()
+    except JobFailed as failure:
+        if isinstance(failure.error, Refused):
+            assert_type(failure.error.code, int)
+    async for event in job.watch(timeout=3):
+        assert_type(event, JobEvent)
+        assert_type(event.state, State | None)
+    async for event in app.events(queues=["mail"]):
+        assert_type(event.at, datetime)
+    page = await app.events_page(limit=10)
+    assert_type((await app.events_page(page.cursor)).events, tuple[JobEvent, ...])
+    for reason in await job.why():
+        assert_type(reason.says, str)
+    assert_type((await app.queue("mail").where(states=["failed"]).replay(dry_run=True)).done, int)
+
+
+def follow_in_a_script(job: Job[str]) -> None:
+    for event in job.watch_sync():
+        assert_type(event, JobEvent)
+    assert_type(declare.enqueue_and_wait_sync(3), bytes)
 
 
 async def look_back(job: Job[str]) -> None:

@@ -23,6 +23,7 @@ class Progress:
     current: float
     total: float | None = None
     message: str | None = None
+    data: Any = None  # plain data that it gave along
 
     @property
     def share(self) -> float | None:
@@ -43,7 +44,7 @@ class Progress:
         return f"{_number(self.current)}{total}"
 
 
-def progress_of(plain: object) -> Progress | None:
+def progress_of(plain: Any) -> Progress | None:
     """Answer stored progress; None if there is none, or it is in a form that only others know."""
     match plain:
         case {
@@ -51,7 +52,7 @@ def progress_of(plain: object) -> Progress | None:
             "total": int() | float() | None as total,
             "message": str() | None as message,
         }:
-            return Progress(current=current, total=total, message=message)
+            return Progress(current=current, total=total, message=message, data=plain.get("data"))
         case _:
             return None
 
@@ -137,6 +138,7 @@ def json_of(sight: Sight) -> str:
             "total": sight.progress.total,
             "percent": sight.progress.percent,
             "message": sight.progress.message,
+            "data": sight.progress.data,
         }
     plain = {
         "at": iso_utc(sight.at_ms),
