@@ -116,6 +116,16 @@ async def test_a_window_frees_the_key_at_the_latest(queue: QueueUnderTest) -> No
     assert (await _add(queue, "b", windowed)).created
 
 
+@pytest.mark.promise("P-41", "P-12")
+async def test_a_look_at_a_key_whose_window_is_over_changes_nothing(queue: QueueUnderTest) -> None:
+    await _add(queue, "a", THROTTLE)
+    queue.clock.advance(HOUR_MS)
+    await queue.backend.standing(queue.name, "a")
+    queue.clock.step(-1)
+
+    assert (await _add(queue, "b", THROTTLE)).acceptance is Acceptance.SKIPPED
+
+
 @pytest.mark.promise("P-41")
 async def test_the_end_of_an_old_holder_does_not_free_a_key_that_another_took(queue: QueueUnderTest) -> None:
     windowed = Unique(key="k", window_ms=HOUR_MS)
