@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 
 from leasemq import App, Ctx, Job, JobCancelled
 
@@ -30,6 +31,7 @@ def dig(ctx: Ctx) -> None:
     started.release()
     while True:  # nobody can stop a thread from outside: it has to ask
         ctx.check_cancelled()
+        time.sleep(0.01)
 
 
 async def ended(job: Job[None]) -> str:
