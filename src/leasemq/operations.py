@@ -69,7 +69,8 @@ class Control(Protocol):
     ) -> Sequence[Changed]:
         """Delete jobs and all that is stored under their ids; active ones only with `force`.
 
-        One that is found in another state than `states` is answered `illegal` and left alone.
+        One that is found in another state than `states` is answered `illegal` and left alone. Of an id
+        without a record, results that outlived theirs are deleted, as a completed job.
         """
 
     async def drain(self, queue: str, limit: int, states: frozenset[State] = NOT_STARTED) -> int:

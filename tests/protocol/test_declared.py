@@ -285,6 +285,21 @@ def test_secrets_are_neither_in_the_message_nor_among_the_values_that_are_not_ma
     assert b'"secret":["number"]' in own.values
 
 
+class _LockedCard(Exception):
+    def __init__(self, number: Annotated[str, Secret], lock: Any) -> None:
+        super().__init__(f"no such card: {number}")
+        self.number = number
+        self.lock = lock
+
+
+@pytest.mark.promise("P-25", "P-102")
+def test_a_secret_of_an_error_whose_values_cannot_be_stored_is_hidden_all_the_same() -> None:
+    record = DeclaredErrors.of([_LockedCard], task="pay").describe(_LockedCard("4111", threading.Lock()))
+
+    assert (record.message, record.values) == ("no such card: ***", b"")
+    assert "4111" not in record.traceback
+
+
 class _NotAnException:
     pass
 

@@ -66,11 +66,13 @@ class DeclaredErrors:
         name = next((names[kind] for kind in type(error).__mro__ if kind in names), None)
         if name is None or not isinstance(error, Exception):
             return describe_exception(error, hide)
+        secrets, values = hide, b""
         try:
-            values, secrets = self._values(error, name)
+            secrets = (*hide, *self._secrets(error, name))
+            values = self._values(error, name)
         except BaseException:  # the exception's own code ran: nothing it does may get out
-            return describe_exception(error, hide)
-        record = describe_exception(error, (*hide, *secrets), spare_bytes=len(values))
+            return describe_exception(error, secrets)
+        record = describe_exception(error, secrets, spare_bytes=len(values))
         if _has_any(values, hide):  # a secret of the job's, which is no parameter marked secret here
             return record
         if json_fault(b"[" + values + b"]"):  # too deep to stand inside an error
@@ -95,8 +97,16 @@ class DeclaredErrors:
         found = [name for name, kind in self.kinds.items() if _may_be(kind, declared, module, path)]
         return found[0] if len(found) == 1 else None
 
-    def _values(self, error: Exception, name: str) -> tuple[bytes, tuple[str, ...]]:
-        """Answer what makes the same error again, and the secret texts in it. Raises what it likes."""
+    def _secrets(self, error: Exception, name: str) -> tuple[str, ...]:
+        """Answer the texts in what the class itself marks as secret. Raises what it likes."""
+        signature = self.signatures[name]
+        if not signature.parameters.has_secrets:
+            return ()
+        found, _ = _found(signature, error)
+        return signature.secret_texts(found.args, found.kwargs)
+
+    def _values(self, error: Exception, name: str) -> bytes:
+        """Answer what makes the same error again. Raises what it likes."""
         kind, signature = self.kinds[name], self.signatures[name]
         refusal: LeaseMQError | None = None
         for found, is_guess in (_found(signature, error), (_only_args(error), True)):
@@ -106,7 +116,7 @@ class DeclaredErrors:
                 refusal = refusal or refused
                 continue
             if _is_same(error, _made(kind, signature, values), found.names, is_guess=is_guess):
-                return values, signature.secret_texts(found.args, found.kwargs)
+                return values
         raise refusal or TypeError(f"{name} is not made again from its attributes or args")
 
 
@@ -125,12 +135,9 @@ class _Found:
 def _signature(kind: type[Exception], name: str, task: str) -> Signature:
     try:
         return Signature.of(kind.__init__, task=f"{task}, raises {name}", skip_first=True)
-    except (
-        TypeError,
-        ValueError,
-    ) as error:  # no signature that could be read; InvalidSetting is a ValueError
-        if isinstance(error, InvalidSetting):
-            raise
+    except InvalidSetting:
+        raise
+    except (TypeError, ValueError) as error:  # it has no signature that can be read
         raise InvalidSetting(
             f"task {shown(task)}, raises: the parameters of {name} cannot be read: {error}"
         ) from error

@@ -248,7 +248,8 @@ class MemoryBackend:
         self, queue: str, ids: Sequence[str], *, force: bool, states: frozenset[State] = ANY_STATE
     ) -> Sequence[Changed]:
         """See `Control.remove`."""
-        return self._change(queue, ids, lambda shelf, job: control.remove(shelf, job, states, force=force))
+        with self.turn(queue) as shelf:
+            return tuple(control.remove(shelf, id_, states, force=force) for id_ in ids)
 
     def _change(
         self, queue: str, ids: Sequence[str], change: Callable[[Shelf, Stored], Changed]

@@ -87,13 +87,18 @@ def replay(shelf: Shelf, job: Stored, request_id: int) -> Changed:
     return Changed(change=Change.DONE, state=found)
 
 
-def remove(shelf: Shelf, job: Stored, states: frozenset[State], *, force: bool) -> Changed:
+def remove(shelf: Shelf, job_id: str, states: frozenset[State], *, force: bool) -> Changed:
     """See `Control.remove`."""
+    job = shelf.jobs.get(job_id)
+    if job is None:
+        if State.COMPLETED in states and shelf.slips.forget(job_id):
+            return Changed(change=Change.DONE, state=State.COMPLETED)
+        return Changed(change=Change.NOT_FOUND)
     if job.state not in states or (job.state is State.ACTIVE and not force):
         return _illegal(job)
     answer = _done(job)
     shelf.drop(job)
-    shelf.slips.forget(job.ref.id)
+    shelf.slips.forget(job_id)
     return answer
 
 

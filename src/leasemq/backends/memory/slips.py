@@ -34,9 +34,9 @@ class Slips:
         """Answer the newest generation of the id that has a slip; 0: none has."""
         return max(self._by_id.get(id_, {0: None}))
 
-    def forget(self, id_: str) -> None:
-        """Delete the slips of every life of an id."""
-        self._by_id.pop(id_, None)
+    def forget(self, id_: str) -> bool:
+        """Delete the slips of every life of an id; answers whether there were any."""
+        return self._by_id.pop(id_, None) is not None
 
     def clear(self) -> None:
         """Delete all."""

@@ -47,7 +47,17 @@ _REPLAYABLE = frozenset({State.FAILED, State.EXPIRED, State.CANCELLED})
 _Change = Callable[[Step, Book, JobRow], Changed]
 
 
-def _changed(step: Step, queue: str, ids: Sequence[str], change: _Change) -> Sequence[Changed]:
+def _not_found(step: Step, book: Book, job_id: str) -> Changed:
+    return Changed(change=Change.NOT_FOUND)
+
+
+def _changed(
+    step: Step,
+    queue: str,
+    ids: Sequence[str],
+    change: _Change,
+    without_record: Callable[[Step, Book, str], Changed] = _not_found,
+) -> Sequence[Changed]:
     """Apply a change to each job in turn; a job named twice is read anew for the second."""
     book = step.book(queue)
     if book is None:
@@ -55,7 +65,7 @@ def _changed(step: Step, queue: str, ids: Sequence[str], change: _Change) -> Seq
     answers: list[Changed] = []
     for job_id in ids:
         row = jobs_by_id(step, book, [job_id]).get(job_id)
-        answers.append(Changed(change=Change.NOT_FOUND) if row is None else change(step, book, row))
+        answers.append(without_record(step, book, job_id) if row is None else change(step, book, row))
     return tuple(answers)
 
 
@@ -203,7 +213,21 @@ def remove(
     step: Step, queue: str, ids: Sequence[str], states: frozenset[State], *, force: bool
 ) -> Sequence[Changed]:
     """See `Control.remove`. A record that cannot be read goes too."""
-    return _changed(step, queue, ids, lambda step, book, row: _removed(step, book, row, states, force=force))
+    without_record = _result_removed if State.COMPLETED in states else _not_found
+    return _changed(
+        step,
+        queue,
+        ids,
+        lambda step, book, row: _removed(step, book, row, states, force=force),
+        without_record,
+    )
+
+
+def _result_removed(step: Step, book: Book, job_id: str) -> Changed:
+    """Remove results that outlived their record."""
+    if _SLIP_FORGET.run(step.connection, book.key, job_id):
+        return Changed(change=Change.DONE, state=State.COMPLETED)
+    return Changed(change=Change.NOT_FOUND)
 
 
 def _removed(step: Step, book: Book, row: JobRow, states: frozenset[State], *, force: bool) -> Changed:

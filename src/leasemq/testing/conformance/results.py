@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leasemq.protocol.insight import Slip
+from leasemq.protocol.insight import Change, Slip
 from leasemq.protocol.model import Keep, Lease, Ref, Settled, State
 from leasemq.testing.conformance import builders
 from leasemq.testing.conformance.builders import HOUR_MS
@@ -145,6 +145,22 @@ async def test_an_operators_removal_leaves_no_result_and_takes_those_of_earlier_
 
     assert await queue.backend.slips(queue.name, [("j", 0), ("j", 1), ("j", 2)]) == (None, None, None)
     assert await slip(queue, "other") is not None
+
+
+@pytest.mark.promise("P-53", "P-60")
+async def test_a_result_without_a_record_can_be_removed_too(queue: QueueUnderTest) -> None:
+    await queue.finish(keep=ONLY_RESULT)
+    failed = frozenset({State.FAILED})
+
+    (other,) = await queue.backend.remove(queue.name, ["j"], force=False, states=failed)
+    first, again = await queue.backend.remove(queue.name, ["j", "j"], force=False)
+
+    assert other.change is Change.NOT_FOUND
+    assert (first.change, first.state) == (Change.DONE, State.COMPLETED)
+    assert again.change is Change.NOT_FOUND
+    assert await slip(queue) is None
+    counts = await queue.counts()
+    assert (counts.stored, counts.removed) == (0, 1)
 
 
 @pytest.mark.promise("P-53", "P-60")
