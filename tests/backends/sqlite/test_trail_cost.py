@@ -12,7 +12,8 @@ import pytest
 
 from leasemq.backends.sqlite import SqliteBackend
 from leasemq.errors import CorruptRecord
-from leasemq.protocol.model import Keep
+from leasemq.protocol.insight import Change
+from leasemq.protocol.model import Keep, Noted, Settled
 from leasemq.testing.conformance import builders
 from leasemq.testing.conformance.queue_under_test import ALL, QueueUnderTest
 from leasemq.testing.manual_clock import ManualClock
@@ -102,3 +103,29 @@ async def test_an_entry_that_cannot_be_read_is_no_missing_one(tmp_path: Path) ->
             file.execute("INSERT INTO leasemq_trail VALUES (?, ?, ?, ?, ?, ?, ?)", was)
     assert await backend.trail(queue.name, "j", None, None, ALL) is not None
     await backend.close()
+
+
+@pytest.mark.promise("P-99", "E-37")
+@pytest.mark.parametrize("damage", ["trail = 'x'", "trail = x'ff'", "noted = 'x'", "trail = -1"])
+async def test_damage_to_what_a_trail_goes_by_stops_nobody_else(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "jobs.db"
+    backend = SqliteBackend(path, clock=ManualClock(), sync="normal")
+    await backend.prepare()
+    queue = QueueUnderTest(backend=backend, clock=ManualClock())
+    running = await queue.start("running", trail=3)
+    await queue.enqueue("waiting", "fine", trail=3)
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute(f"UPDATE leasemq_job SET {damage} WHERE id <> 'fine'")  # noqa: S608  of this test
+
+    notes = [builders.progress(running, number=1), builders.log_line(running, number=2)]
+    answers = [*await backend.note(queue.name, notes), *await backend.note(queue.name, notes)]
+    settled = await queue.settle(builders.complete(running))
+    claimed = await queue.claim(5)
+    removed = [await queue.remove(job_id, force=True) for job_id in ("running", "waiting")]
+    page = await backend.trail(queue.name, "fine", None, None, ALL)
+    await backend.close()
+
+    assert (set(answers), settled, set(removed)) == ({Noted.HELD}, Settled.APPLIED, {Change.DONE})
+    assert "fine" in [lease.ref.id for lease in claimed.leases]
+    assert page is not None
+    assert len(page.entries) == 2
