@@ -96,7 +96,8 @@ class Work(Protocol):
         Per job, first match wins: the id is known and its state is not in `reuse`, or the record carries
         this very `request` → existing (an id that was merged into another job stands for that job, until
         `reuse` lets it go its own way; a record of its own from before counts then); the unique key is
-        held → by its mode; else created, under the next generation of the id.
+        held (a holder past its ttl expires here and now, and holds it no more) → by its mode; else created,
+        under the next generation of the id.
         With open parents it is blocked, with a due time ahead scheduled, else waiting.
         Repeating the call answers `existing` for what was stored: nothing is doubled.
         """

@@ -149,6 +149,11 @@ class Stored:
             return self.keep_until_ms
         return min(self.result_until_ms, self.keep_until_ms)
 
+    def is_overdue(self, now: int) -> bool:
+        """Whether it was not started within its ttl."""
+        is_pending = self.state in (State.SCHEDULED, State.WAITING, State.BLOCKED)
+        return is_pending and self.expires_ms is not None and self.expires_ms <= now
+
     def was_ended_by(self, settlement_id: int) -> bool:
         """Whether this very settlement ended one of the kept attempts."""
         return any(past.settled_by == settlement_id for past in self.history)

@@ -48,7 +48,7 @@ def enqueue(shelf: Shelf, job: NewJob) -> Enqueued:
                 ref=known.ref, acceptance=Acceptance.EXISTING, state=known.state, same_payload=same
             )
     if job.unique is not None:
-        hold = shelf.holder(job.unique.key)
+        hold = _live_hold(shelf, job.unique.key)
         if hold is not None:
             return _merge(shelf, job, job.unique, hold)
     generation, last_fence = shelf.slips.newest(job.id) + 1, 0
@@ -65,6 +65,16 @@ def enqueue(shelf: Shelf, job: NewJob) -> Enqueued:
     shelf.place(stored, _first_state(shelf, stored), EventKind.ENQUEUED)
     assert stored.state is not None
     return Enqueued(ref=ref, acceptance=Acceptance.CREATED, state=stored.state)
+
+
+def _live_hold(shelf: Shelf, key: str) -> Hold | None:
+    """Answer who holds a key; a holder past its ttl would never start, so it expires in this step."""
+    hold = shelf.holder(key)
+    job = None if hold is None else shelf.jobs.get(hold.ref.id)
+    if hold is None or job is None or job.ref != hold.ref or not job.is_overdue(shelf.clock()):
+        return hold
+    shelf.end(job, State.EXPIRED, EventKind.EXPIRED, job.keep.dead_ms)
+    return shelf.holder(key)
 
 
 def _first_state(shelf: Shelf, job: Stored) -> State:

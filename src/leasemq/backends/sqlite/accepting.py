@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from leasemq.backends.sqlite.ending import FREES_AT_END, FREES_AT_START, FREES_NEVER, drop, keep_results
+from leasemq.backends.sqlite.ending import FREES_AT_END, FREES_AT_START, FREES_NEVER, drop, end, keep_results
 from leasemq.backends.sqlite.rows import JobRow, jobs_by_id, json_array, stored_state
 from leasemq.backends.sqlite.statements import statement
 from leasemq.backends.sqlite.step import Book, Step
@@ -36,6 +36,7 @@ _TERMS = statement("enqueue_terms")
 _PARENT = statement("enqueue_parent")
 _HOLD_READ = statement("hold_read")
 _HOLD_PUT = statement("hold_put")
+_OVERDUE_ONE = statement("overdue_one")
 _MERGE = statement("merge")
 _MERGE_ALIAS = statement("merge_alias")
 _MERGE_FORGET = statement("merge_forget")
@@ -118,7 +119,7 @@ class _Intake:
             if own is not None and not _gives_way(own, job):
                 return self._existing(job, own)
         if job.unique is not None:
-            holder = held_key(self._step, self._book, job.unique.key)
+            holder = self._live_holder(job.unique.key)
             if holder is not None:
                 return self._merged(job, job.unique, holder)
         if is_merged:
@@ -127,6 +128,28 @@ class _Intake:
             return self._create(job, self._slips.get(job.id, 0) + 1, 0)
         self._forget(own)
         return self._create(job, own.generation + 1, own.fence)
+
+    def _live_holder(self, unique_key: str) -> Ref | None:
+        """Answer who holds a key; a holder past its ttl would never start, so it expires in this step."""
+        step, book = self._step, self._book
+        holder = held_key(step, book, unique_key)
+        if holder is None:
+            return None
+        self.flush()
+        found = _OVERDUE_ONE.row(step.connection, book.key, holder.id, holder.generation, step.now_ms)
+        if found is None:
+            return holder
+        row = JobRow._make(found)
+        end(step, book, row, State.EXPIRED)
+        self._look_again(row.key)
+        return held_key(step, book, unique_key)
+
+    def _look_again(self, key: int) -> None:
+        """Read anew what the ids stand for that stood for this job."""
+        ids = json_array([id_ for id_, known in self._known.items() if known.key == key])
+        self._known = {id_: known for id_, known in self._known.items() if known.key != key}
+        rows = _KNOWN.rows(self._step.connection, self._book.key, ids)
+        self._known |= {row[0]: JobRow._make(row[1:]) for row in rows}
 
     def _read_back(self, job_id: str) -> None:
         """An id twice in one batch: the second meets what the first stored."""

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from leasemq.backend import Backend
-from leasemq.protocol.insight import Change
+from leasemq.protocol.insight import Change, EventKind
 from leasemq.protocol.model import (
     Acceptance,
     Enqueued,
@@ -280,6 +280,39 @@ async def test_two_jobs_of_one_batch_share_a_key(queue: QueueUnderTest) -> None:
 
     assert [answer.acceptance for answer in answers] == ["created", "skipped", "created"]
     assert answers[1].ref == answers[0].ref
+
+
+@pytest.mark.promise("P-41", "P-30")
+@pytest.mark.parametrize(
+    "unique", [*list(MODES.values())[:3], UNTIL_START], ids=[*list(MODES)[:3], "until start"]
+)
+@pytest.mark.parametrize("keep", [Keep(), Keep(dead_ms=0)], ids=["kept", "not kept"])
+async def test_a_holder_past_its_ttl_makes_way_before_any_sweep(
+    queue: QueueUnderTest, unique: Unique, keep: Keep
+) -> None:
+    await queue.enqueue("a", unique=unique, ttl_ms=SECOND_MS, delay_ms=HOUR_MS, keep=keep)
+    await _add(queue, "merged", unique)
+    queue.clock.advance(SECOND_MS)
+
+    fresh = new_job("b", unique=unique)
+    answers = await queue.put(fresh, fresh, new_job("a"), new_job("c", unique=unique))
+
+    kept = Acceptance.CREATED if keep.dead_ms == 0 else Acceptance.EXISTING
+    assert [one.acceptance for one in answers[:3]] == [Acceptance.CREATED, Acceptance.EXISTING, kept]
+    assert answers[3].ref.id == "b"
+    assert await queue.state("a") is (State.WAITING if keep.dead_ms == 0 else State.EXPIRED)
+    assert EventKind.EXPIRED in await queue.story("a")
+    assert await queue.state("b") in (State.WAITING, State.SCHEDULED)
+
+
+@pytest.mark.promise("P-41", "P-30")
+async def test_a_throttled_key_is_not_freed_by_its_holder_s_ttl(queue: QueueUnderTest) -> None:
+    await queue.enqueue("a", unique=THROTTLE, ttl_ms=SECOND_MS)
+    queue.clock.advance(SECOND_MS)
+
+    answer = await _add(queue, "b", THROTTLE)
+
+    assert (answer.acceptance, answer.state) == (Acceptance.SKIPPED, State.EXPIRED)
 
 
 @pytest.mark.promise("P-41", "P-11")
