@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import pty
 import re
 import signal
 import subprocess
@@ -249,7 +251,7 @@ def retried(course: Course) -> Course:
 
 @pytest.mark.promise("A-31", "A-45")
 def test_on_a_terminal_there_is_one_line_with_a_bar(retried: Course, folder: Path) -> None:
-    printed = on_terminal(folder, "watch", "mail/w", AT, columns=80, PYTHONIOENCODING="utf-8")
+    printed = on_terminal(folder, "watch", "mail/w", AT, PYTHONIOENCODING="utf-8", TERM="xterm")
     heading, line, rest = printed.split("\n")
     assert heading == "\x1b[1mmail/w\x1b[0m"
     assert rest == ""
@@ -259,11 +261,40 @@ def test_on_a_terminal_there_is_one_line_with_a_bar(retried: Course, folder: Pat
     assert re.search(r"  █{15}  100%  2/2  third half  \d+:\d\d *$", drawn[-1])
 
 
+@pytest.mark.promise("A-31", "A-45")
+def test_a_terminal_shows_what_happens_while_it_happens(course: Course, folder: Path) -> None:
+    ours, theirs = pty.openpty()
+    terminal = {"PYTHONIOENCODING": "ascii", "COLUMNS": "80", "TERM": "xterm"}
+    with subprocess.Popen(
+        [*PLAYER, AT],
+        cwd=folder,
+        stdout=theirs,
+        stderr=theirs,
+        env={**os.environ, **terminal},
+    ) as process:
+        os.close(theirs)
+
+        def await_text(text: bytes) -> None:
+            seen = b""
+            while text not in seen:
+                seen += os.read(ours, 65_536)  # raises once the process has gone
+
+        await_text(b"waiting")
+        course.claim()
+        await_text(b"active")
+        course.tell(1, 2, "half")
+        await_text(b"]   50%  1/2  half")
+        course.complete()
+        await_text(b"completed")
+        assert process.wait(30) == 0
+    os.close(ours)
+
+
 @pytest.mark.promise("A-45")
 def test_a_terminal_without_colours_width_and_unicode_gets_what_it_can_show(
     retried: Course, folder: Path
 ) -> None:
-    asked = {"NO_COLOR": "1", "PYTHONIOENCODING": "ascii"}
+    asked = {"NO_COLOR": "1", "PYTHONIOENCODING": "ascii", "TERM": "xterm"}
     printed = on_terminal(folder, "watch", "mail/w", AT, columns=40, **asked)
     assert "\x1b" not in printed
     assert printed.isascii()
