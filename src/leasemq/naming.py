@@ -164,7 +164,10 @@ class Naming:
     def names(
         self, task: str, signature: Signature, payload: bytes
     ) -> tuple[str | None, StoredUnique | None]:
-        """Answer id and unique key of one call; no id: a fresh one. Raises: KeyFailed, InvalidName."""
+        """Answer id and unique key of one call; no id: a fresh one.
+
+        Raises: KeyFailed, InvalidName; InvalidSetting for a key that would be derived from a secret.
+        """
         given, whole = _arguments(signature, payload) if self._looks_at_arguments else ({}, {})
         id_ = self.id.made(task, whole) if isinstance(self.id, Maker) else self.id
         if id_ is not None:
@@ -173,6 +176,7 @@ class Naming:
             return id_, None
         match self.key:
             case None:
+                _check_open(task, signature)
                 key = derived_key(task, signature, given)
             case Maker():
                 key = self.key.made(task, whole)
@@ -202,6 +206,14 @@ def checked_naming(options: Mapping[str, Any], default: Naming, parameters: insp
     if callable(key):
         return Naming(id=id_, unique=unique, key=Maker.of(key, "unique", parameters))
     return Naming(id=id_, unique=unique, key=key)
+
+
+def _check_open(task: str, signature: Signature) -> None:
+    if signature.parameters.has_secrets:  # a short secret could be found by trying: the key is shown to all
+        raise InvalidSetting(
+            f"task {shown(task)} has secret arguments, which a key derived from them would give away; make it "
+            "from the others: unique=lambda name: ..."
+        )
 
 
 def _checked_id(given: object, parameters: inspect.Signature) -> str | Maker | None:

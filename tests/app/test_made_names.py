@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 
-from leasemq import App, Ctx, Job, Unique
+from leasemq import App, Ctx, Job, Secret, Unique
 from leasemq.errors import InvalidJobId, InvalidName, InvalidSetting, KeyFailed, LeaseMQError
 from leasemq.protocol.model import Acceptance
 from leasemq.task import Call, Task
@@ -150,6 +150,19 @@ def test_a_derived_key_is_the_same_in_every_process_and_when_an_optional_paramet
 
 def _unique_of(call: Call[None]) -> str | None:
     return None if call.job.unique is None else call.job.unique.key
+
+
+@pytest.mark.promise("P-41", "P-102")
+async def test_no_key_is_derived_from_a_secret(app: App) -> None:
+    @app.task(name="t", unique=Unique())
+    async def task(user: str, pin: Annotated[str, Secret]) -> None: ...
+
+    async with app:
+        with pytest.raises(InvalidSetting, match="secret arguments"):
+            await task.enqueue("ada", "1234")
+        assert await app.queues() == ()
+        made = await task.options(unique=lambda user: f"log in {user}").enqueue("ada", "1234")
+        assert await _key(made) == "log in ada"
 
 
 @pytest.mark.promise("P-40", "E-5", "A-3")
