@@ -211,8 +211,8 @@ def checked_naming(options: Mapping[str, Any], default: Naming, parameters: insp
 def _check_open(task: str, signature: Signature) -> None:
     if signature.parameters.has_secrets:  # a short secret could be found by trying: the key is shown to all
         raise InvalidSetting(
-            f"task {shown(task)} has secret arguments, which a key derived from them would give away; make it "
-            "from the others: unique=lambda name: ..."
+            f"task {shown(task)} has secret arguments, which a key derived from them would give away; "
+            "make it from the others: unique=lambda name: ..."
         )
 
 
