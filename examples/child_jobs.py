@@ -33,12 +33,17 @@ async def main() -> None:
         worker = app.worker()
         group.create_task(worker.run())
 
-        for id_ in await mailing.enqueue_and_wait(["ada", "grace"]):
-            child = letter.job(id_)
-            print(await child.result(timeout=30))
-            creator = (await child.record()).creator
-            assert creator is not None
-            print("  made by a job of queue", creator.queue)
+        now = (await app.events_page()).cursor
+        waited_for = set(await mailing.enqueue_and_wait(["ada", "grace"]))
+        # A child may show a moment after its parent has ended, so this waits for what happens to it.
+        async for event in app.events(now, queues=["mail"]):
+            if event.kind == "completed" and event.id in waited_for:
+                child = letter.job(event.id)
+                creator = (await child.record()).creator
+                print(await child.result(), "made by a job in", creator and creator.queue)
+                waited_for.remove(event.id)
+                if not waited_for:
+                    break
 
         worker.stop()
 
