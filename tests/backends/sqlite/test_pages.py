@@ -17,7 +17,7 @@ from tests.backends.sqlite.pages import COUNTERS, measured
 FEW, MANY, VERY_MANY = 1_000, 20_000, 100_000
 BATCH = 100
 KINDS = (State.COMPLETED, State.SCHEDULED, State.WAITING)
-LEVELS = 6  # trees that one operation descends, and that a hundred times the rows make a level deeper
+LEVELS = 8  # trees that one operation descends; a hundred times the rows make each a level deeper at most
 
 needs_counters = pytest.mark.skipif(not COUNTERS.exists(), reason="the kernel does not count what is read")
 
@@ -48,6 +48,7 @@ async def test_what_a_claim_reads_does_not_grow_with_what_is_stored(tmp_path: Pa
 
 @needs_counters
 @pytest.mark.long
+@pytest.mark.timeout(900)
 @pytest.mark.promise("A-37")
 @pytest.mark.parametrize("kind", KINDS)
 async def test_what_a_claim_reads_does_not_grow_up_to_a_hundred_thousand_jobs(
