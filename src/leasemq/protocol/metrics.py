@@ -135,4 +135,4 @@ def _escaped(value: str) -> str:
 
 
 def _number(value: float) -> str:
-    return repr(value) if isinstance(value, float) else str(int(value))
+    return str(int(value)) if float(value).is_integer() else repr(value)
