@@ -45,7 +45,7 @@ def test_a_job_whose_worker_dies_is_explained_from_its_lease_to_its_second_run(t
         lapsed = (await why(stage, job))[0]
         stage.start(name="second", lease_ms=LEASE_MS)
         await stage.until_ended(job)
-        ended, stall = await why(stage, job)
+        stall, ended = await why(stage, job)
 
         assert (leased.kind, leased.values["worker"]) == (Why.LEASED, "first")
         assert leased.values["pid"] is not None

@@ -41,13 +41,20 @@ class Surroundings:
 
 
 def explain(asked: Asked, standing: Standing, around: Surroundings) -> tuple[Reason, ...]:
-    """Answer the reasons: what the id stands for, then what holds the job back, then why it ran again."""
+    """Answer the reasons: what the id stands for, then what holds the job back, then why it ran again.
+
+    Of a job that completed, why it ran again comes first: nothing holds it back that could be asked about.
+    """
     record = standing.record
     if record.ref.id == asked.id and asked.generation not in (None, record.ref.generation):
         return (_other_life(asked, standing),)
     by_state = list(_by_state(standing, around))
     told = sum(1 for attempt in record.history[-1:] if _is_told(attempt, by_state[0].kind))
-    return (*_stands_for(asked, standing), *by_state, *reruns(record, standing.now_ms, told=told))
+    again = list(reruns(record, standing.now_ms, told=told))
+    if record.state is State.COMPLETED:
+        refused = [reason for reason in again if reason.kind is Why.WRITES_REFUSED]
+        by_state, again = [reason for reason in again if reason not in refused], [*by_state, *refused]
+    return (*_stands_for(asked, standing), *by_state, *again)
 
 
 def unknown(queue: str, id_: str, elsewhere: Sequence[str] = ()) -> Reason:

@@ -205,7 +205,7 @@ async def test_why_says_that_a_job_ran_twice_after_a_stall_and_what_was_refused_
     await queue.settle(builders.complete(await queue.lease(worker="B")))
     assert await queue.settle(builders.complete(lost)) is Settled.LOST
 
-    state, stall, refused = await reasons(queue)
+    stall, state, refused = await reasons(queue)
 
     assert state.kind is Why.COMPLETED
     assert stall.kind is Why.AFTER_STALL
@@ -241,7 +241,7 @@ async def test_why_tells_each_run_more_in_order_and_like_ones_together(queue: Qu
     await queue.settle(fail_with_error(await queue.lease(), 0))
     await queue.settle(builders.complete(await queue.lease()))
 
-    state, *again = await reasons(queue)
+    *again, state = await reasons(queue)
 
     assert state.kind is Why.COMPLETED
     assert [(one.kind, one.values.get("first_attempt"), one.values.get("last_attempt")) for one in again] == [
