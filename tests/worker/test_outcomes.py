@@ -37,6 +37,36 @@ class Unspeakable(Exception):
         raise RuntimeError("no text")
 
 
+class Untouchable(Exception):
+    """No attribute of it can be read."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise RuntimeError(f"do not touch {name}")
+
+
+class Unclassed(Exception):
+    """What it is cannot be asked."""
+
+    @property  # type: ignore[misc]  # what is tried here is that it is no class
+    def __class__(self) -> Any:
+        raise RuntimeError("no class")
+
+
+class Partless(ExceptionGroup[Exception]):
+    """A group whose parts cannot be had."""
+
+    @property
+    def exceptions(self) -> Any:
+        raise RuntimeError("no parts")
+
+
+class DelayFree(Snooze):
+    """A verdict without what it needs."""
+
+    def __init__(self) -> None:
+        pass
+
+
 def stuck_in_itself() -> Exception:
     error = ValueError("a cycle")
     error.__cause__ = error
@@ -54,6 +84,10 @@ RAISED: dict[str, Callable[[], BaseException]] = {
     "TimeoutError": TimeoutError,
     "BaseException": lambda: Silent("own"),
     "str() raises": lambda: Unspeakable(1, 2),
+    "untouchable": Untouchable,
+    "unclassed": Unclassed,
+    "partless": lambda: Partless("several", [ValueError("x")]),
+    "snooze without a delay": DelayFree,
     "cycle": stuck_in_itself,
     "group": lambda: BaseExceptionGroup("several", [SystemExit(1), ValueError("x")]),
 }

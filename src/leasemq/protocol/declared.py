@@ -64,7 +64,7 @@ class DeclaredErrors:
         """
         names = {kind: name for name, kind in self.kinds.items()}
         name = next((names[kind] for kind in type(error).__mro__ if kind in names), None)
-        if name is None or not isinstance(error, Exception):
+        if name is None:
             return describe_exception(error, hide)
         secrets, values = hide, b""
         try:
@@ -97,7 +97,7 @@ class DeclaredErrors:
         found = [name for name, kind in self.kinds.items() if _may_be(kind, declared, module, path)]
         return found[0] if len(found) == 1 else None
 
-    def _secrets(self, error: Exception, name: str) -> tuple[str, ...]:
+    def _secrets(self, error: BaseException, name: str) -> tuple[str, ...]:
         """Answer the texts in what the class itself marks as secret. Raises what it likes."""
         signature = self.signatures[name]
         if not signature.parameters.has_secrets:
@@ -105,7 +105,7 @@ class DeclaredErrors:
         found, _ = _found(signature, error)
         return signature.secret_texts(found.args, found.kwargs)
 
-    def _values(self, error: Exception, name: str) -> bytes:
+    def _values(self, error: BaseException, name: str) -> bytes:
         """Answer what makes the same error again. Raises what it likes."""
         kind, signature = self.kinds[name], self.signatures[name]
         refusal: LeaseMQError | None = None
@@ -143,7 +143,7 @@ def _signature(kind: type[Exception], name: str, task: str) -> Signature:
         ) from error
 
 
-def _found(signature: Signature, error: Exception) -> tuple[_Found, bool]:
+def _found(signature: Signature, error: BaseException) -> tuple[_Found, bool]:
     """Answer each parameter's value, and whether one is a guess.
 
     It is the attribute of the parameter's name; where there is none, the positional argument in its place.
@@ -166,7 +166,7 @@ def _found(signature: Signature, error: Exception) -> tuple[_Found, bool]:
     return _Found(bound.args, bound.kwargs, tuple(names)), is_guess
 
 
-def _only_args(error: Exception) -> _Found:
+def _only_args(error: BaseException) -> _Found:
     return _Found(error.args, {})
 
 
@@ -177,7 +177,7 @@ def _made(kind: type[Exception], signature: Signature, values: bytes) -> Excepti
     return kind(*bound.args, **bound.kwargs)
 
 
-def _is_same(error: Exception, again: Exception, names: tuple[str, ...], *, is_guess: bool) -> bool:
+def _is_same(error: BaseException, again: Exception, names: tuple[str, ...], *, is_guess: bool) -> bool:
     if any(getattr(again, name, _ABSENT) != getattr(error, name) for name in names):
         return False
     return not is_guess or again.args == error.args or str(again) == str(error)

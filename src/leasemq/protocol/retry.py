@@ -195,8 +195,8 @@ def _with_parts(error: BaseException) -> Iterator[BaseException]:
     while pending:
         one = pending.pop()
         yield one
-        if isinstance(one, BaseExceptionGroup):
-            pending.extend(one.exceptions)
+        if issubclass(type(one), BaseExceptionGroup):
+            pending.extend(BaseExceptionGroup.exceptions.__get__(one))  # not what a subclass calls so
 
 
 def _setting_ms(field: str, value: float | timedelta) -> int:

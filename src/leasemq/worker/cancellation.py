@@ -8,4 +8,5 @@ import asyncio
 def is_from_outside(error: BaseException) -> bool:
     """Whether the running task was told to end, and this error says so; else code in it made it up."""
     task = asyncio.current_task()
-    return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
+    # type(...), not isinstance: an exception's own __class__ may lie, or raise.
+    return issubclass(type(error), asyncio.CancelledError) and task is not None and task.cancelling() > 0

@@ -74,7 +74,7 @@ async def _execute_far(attempt: Attempt, executors: Executors) -> Happened | Non
         if call.is_answer(error):
             return _standing(attempt, call.happened)
         arguments = _arguments_to_hide(attempt)
-        if isinstance(error, asyncio.CancelledError):
+        if issubclass(type(error), asyncio.CancelledError):
             return _cancelled(attempt, error, arguments)
         return _judged(attempt, error, arguments)
     return _standing(attempt, call.happened) if call.is_answer(done.value) else _valued(attempt, done.value)
@@ -142,7 +142,7 @@ async def _run_in_thread(call: partial[Any], threads: Threads) -> Done:
     return await threads.start(call)
 
 
-def _cancelled(attempt: Attempt, error: asyncio.CancelledError, arguments: Arguments) -> Happened | None:
+def _cancelled(attempt: Attempt, error: BaseException, arguments: Arguments) -> Happened | None:
     """Answer what a cancellation means: ours, or one of the function's own making."""
     if (attempt.interrupted or attempt.cancel_requested) and not attempt.timed_out:
         return None if attempt.lost else Interrupted()

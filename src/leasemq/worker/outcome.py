@@ -19,7 +19,7 @@ from leasemq.errors import (
 )
 from leasemq.protocol.decide import Happened, Hopeless, Raised, Reason, Returned, Snoozed, Unfit
 from leasemq.protocol.declared import NOTHING_DECLARED, DeclaredErrors
-from leasemq.protocol.failure import encode_error
+from leasemq.protocol.failure import encode_error, qualified_name
 from leasemq.protocol.retry import Retry, should_retry
 from leasemq.protocol.signature import Signature
 from leasemq.protocol.times import seconds_to_ms
@@ -53,16 +53,29 @@ def judged(
     raises: DeclaredErrors = NOTHING_DECLARED,
 ) -> Happened:
     """Answer what an exception out of the function means. The texts in `hide` are masked."""
+    kind = type(error)  # not isinstance: that asks the exception's own __class__, which may raise
     try:
-        if isinstance(error, Snooze):
-            return Snoozed(delay_ms=seconds_to_ms(error.delay))
-        if isinstance(error, RetryAfter):
-            return Raised(error=told(error, hide, raises), after_ms=seconds_to_ms(error.delay))
+        if issubclass(kind, Snooze):
+            return Snoozed(delay_ms=_delay_ms(error))
+        if issubclass(kind, RetryAfter):
+            return Raised(error=told(error, hide, raises), after_ms=_delay_ms(error))
     except InvalidDelay as refusal:
         return raised(refusal, retry)
-    if isinstance(error, Dead):
+    if issubclass(kind, Dead):
         return Hopeless(error=told(error, hide, raises), reason=Reason.DEAD)
     return raised(error, retry, hide=hide, raises=raises)
+
+
+def _delay_ms(error: BaseException) -> int:
+    """Answer the delay that a verdict asks for. Raises: InvalidDelay, also if it has none."""
+    try:
+        delay: Any = error.delay  # type: ignore[attr-defined]  # its class was looked at by the caller
+    except BaseException as missing:  # code of the user's class ran, or its __init__ set no delay
+        name = qualified_name(type(error))
+        raise InvalidDelay(
+            f"{name} has no delay; let its __init__ call super().__init__(delay) with seconds or a timedelta"
+        ) from missing
+    return seconds_to_ms(delay)
 
 
 def raised(
