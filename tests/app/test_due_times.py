@@ -18,9 +18,14 @@ from leasemq.testing.manual_clock import ManualClock
 
 
 @pytest.fixture
-def task() -> Any:
-    """A task on a backend whose clock stands at New Year 2026."""
-    app = App(MemoryBackend(clock=ManualClock()))
+def app() -> App:
+    """An app on a backend whose clock stands at New Year 2026."""
+    return App(MemoryBackend(clock=ManualClock()))
+
+
+@pytest.fixture
+def task(app: App) -> Any:
+    """A task of the app."""
     return app.task(name="t")(lambda: None)
 
 
@@ -70,10 +75,11 @@ async def test_an_instant_is_the_same_under_every_time_zone(
 
 @pytest.mark.promise("P-31", "B37")
 async def test_a_naive_instant_is_refused_under_every_time_zone_and_stores_nothing(
-    task: Any, zone: str
+    app: App, task: Any, zone: str
 ) -> None:
     with pytest.raises(NaiveDatetime, match="2026-01-01T09:00"):
         await task.options(due_at=datetime(2026, 1, 1, 9)).enqueue()  # noqa: DTZ001  naive is the point
+    assert await app.queues() == ()
 
 
 @pytest.mark.promise("P-31", "B36")

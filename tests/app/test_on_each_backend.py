@@ -11,7 +11,7 @@ from leasemq.client.intake import Intake
 from leasemq.client.schemes import open_backend
 from leasemq.client.storing import Offer
 from leasemq.errors import BackendUnavailable, IndeterminateWrite, PayloadRejected
-from leasemq.protocol.model import NewJob
+from leasemq.protocol.model import Acceptance, NewJob
 from leasemq.testing.faults import Wire, faulty
 from tests.app.holder import Holder
 
@@ -71,7 +71,7 @@ async def test_a_value_beyond_the_edge_is_refused_and_nothing_is_stored(app: App
         assert await app.queues() == ()
 
 
-@pytest.mark.promise("P-04", "B06")
+@pytest.mark.promise("P-04", "P-40", "B06", "E-9")
 async def test_a_lost_answer_is_told_apart_from_a_lost_request(url: str) -> None:
     wire = Wire()
     backend = open_backend(url)
@@ -87,6 +87,10 @@ async def test_a_lost_answer_is_told_apart_from_a_lost_request(url: str) -> None
 
     asked = ["lost request", "lost answer"]
     assert [record and record.ref.id for record in await backend.get("q", asked)] == [None, "lost answer"]
+    again = [await intake.one("q", _offer(id_)) for id_ in asked]
+    assert [one.acceptance for one in again] == [Acceptance.CREATED, Acceptance.EXISTING]
+    assert [one.ref.generation for one in again] == [1, 1]
+    assert (await backend.counts("q")).accepted == 2
     await backend.close()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -173,3 +174,25 @@ async def test_every_dead_letter_is_read_across_pages(app: App, task: Task[[int]
         while (await app.queue("q").counts()).expired < 250:
             await backend.advance("q", 100)
         assert len({record.ref.id async for record in app.dead()}) == 250
+
+
+@pytest.mark.promise("P-43", "P-101", "B34")
+async def test_large_jobs_are_listed_in_pages_of_at_most_a_mebibyte(app: App) -> None:
+    task: Task[[str], Any] = app.task(name="large", queue="q")(lambda text: None)
+    async with app:
+        jobs = await task.enqueue_many([("x" * 200 * 1024,)] * 300)
+        read: list[str] = []
+        cursor: str | None = None
+        tracemalloc.start()
+        try:
+            while not read or cursor is not None:
+                page = await app.queue("q").find(limit=50, cursor=cursor)
+                read += [record.ref.id for record in page.jobs]
+                cursor = page.cursor
+                assert 1 <= len(page.jobs) <= 50
+                assert sum(len(record.payload) for record in page.jobs) <= 1024 * 1024
+            _, grown_by = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert read == [job.id for job in reversed(jobs)]
+        assert grown_by <= 50 * 1024 * 1024

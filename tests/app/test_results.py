@@ -373,8 +373,11 @@ async def test_cancelling_says_which_of_the_three_it_was(
         assert (first.ref.id, second.ref.id) == (running.id, ended.id)
         assert await running.cancel() is CancelAnswer.CANCELLING
         assert await ended.cancel() is CancelAnswer.FINISHED
+        assert (await ended.state(), await ended.result()) == (State.COMPLETED, 1)
         with pytest.raises(JobNotFound):
             await task.job("unknown").cancel()
+        assert (await app.queue().counts()).accepted == 3
+        assert [one.ref.id for one in (await app.queue().find(states="cancelled")).jobs] == [waiting.id]
 
 
 @pytest.mark.promise("P-60")

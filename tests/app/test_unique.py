@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from typing import Any
 
@@ -67,6 +68,20 @@ def test_a_key_that_is_no_name_and_an_option_that_is_no_key_are_refused() -> Non
     for wrong in (7, model.Unique(key="k")):
         with pytest.raises(InvalidSetting, match=r"neither a text nor a leasemq\.Unique"):
             task.options(unique=wrong)  # type: ignore[arg-type]  # that it is neither is the point
+
+
+@pytest.mark.promise("P-41", "A-6")
+@pytest.mark.parametrize("mode", ["skip", "replace", "debounce", "throttle"])
+async def test_a_hundred_calls_at_once_under_one_key_all_end_and_leave_one_job(app: App, mode: Any) -> None:
+    task = app.task(name="t", unique=Unique(key="k", mode=mode, window=60))(noop)
+    async with app:
+        alone = [task.enqueue() for _ in range(50)]
+        many = [task.enqueue_many([()] * 5) for _ in range(10)]
+        one_by_one, batches = await asyncio.gather(asyncio.gather(*alone), asyncio.gather(*many))
+        jobs = [*one_by_one, *(job for batch in batches for job in batch)]
+        assert (len(jobs), [job.created for job in jobs].count(True)) == (100, 1)
+        assert len({job.id for job in jobs}) == 1
+        assert (await app.queue().counts()).accepted == 1
 
 
 def noop() -> None: ...

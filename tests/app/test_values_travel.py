@@ -194,7 +194,7 @@ async def test_values_of_declared_types_are_the_same_in_handler_and_result_on_ev
     assert [repr(one) for one in seen] == [repr(call)] * len(seen)
 
 
-@pytest.mark.promise("P-61", "P-100", "A-39", "E-2")
+@pytest.mark.promise("P-60", "P-100", "A-39", "E-2")
 async def test_values_of_a_declared_error_reach_who_waits(app: App, jobs: Harness) -> None:
     everything = Everything()
 

@@ -96,6 +96,21 @@ def test_a_list_goes_on_where_the_last_page_ended(filled: App, leasemq: Command)
     assert (answer.code, "name it" in answer.err) == (2, True)
 
 
+@pytest.mark.promise("A-45", "B34")
+def test_large_jobs_are_listed_page_by_page_without_their_values(app: App, leasemq: Command) -> None:
+    jobs = app.tasks["send"].enqueue_many_sync([("x" * 200 * 1024,)] * 60)
+    read: list[str] = []
+    cursor: str | None = None
+    while not read or cursor is not None:
+        going_on = [] if cursor is None else ["--cursor", cursor]
+        answer = leasemq("jobs", "mail", AT, "--json", "--limit", "50", *going_on)
+        page = json.loads(answer.out)
+        assert (answer.code, len(answer.out) <= 1024 * 1024) == (0, True)
+        read += [job["id"] for job in page["jobs"]]
+        cursor = page["cursor"]
+    assert read == [job.id for job in reversed(jobs)]
+
+
 @pytest.mark.promise("A-45")
 def test_a_cursor_that_no_page_gave_is_answered_in_one_line(filled: App, leasemq: Command) -> None:
     for cursor in ("garbage", "-1", "1.5", "9" * 30, ""):

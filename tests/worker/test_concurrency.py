@@ -8,7 +8,7 @@ from leasemq.context import Ctx
 from leasemq.protocol.model import State
 from leasemq.testing.virtual_loop import pass_time
 from tests.worker.conftest import Theatre
-from tests.worker.stage import Stage
+from tests.worker.stage import QUEUE, Stage
 
 
 @pytest.mark.promise("P-80", "E-23")
@@ -203,6 +203,32 @@ def test_a_delayed_job_starts_at_its_due_time_in_an_idle_worker(theatre: Theatre
         assert (await stage.job(job)).state is State.SCHEDULED
         await stage.until_ended(job, patience_s=1.1)
         assert process.wire.calls.total() - before < 20, "it waited, it did not poll"
+
+    theatre(play)
+
+
+@pytest.mark.promise("P-31", "P-34", "A-8")
+def test_a_thousand_jobs_due_at_one_instant_run_once_each_and_hardly_late(theatre: Theatre) -> None:
+    async def play(stage: Stage) -> None:
+        late_ms: dict[str, list[int]] = {}
+
+        async def work(ctx: Ctx) -> None:
+            late_ms.setdefault(ctx.job_id, []).append(stage.clock() - due_ms)
+
+        stage.task("work", work)
+        for number in range(4):
+            stage.start(concurrency=50, name=f"w{number}")
+        await stage.pass_time(1)
+        due_ms = stage.clock() + 5_000
+        jobs = await stage.enqueue_many("work", [()] * 1_000, delay_ms=5_000)
+        await stage.until_ended(patience_s=8)
+
+        assert {job: len(late_ms[job]) for job in jobs} == dict.fromkeys(jobs, 1)
+        lateness = sorted(late for (late,) in late_ms.values())
+        assert lateness[0] >= 0
+        assert lateness[949] <= 250
+        records = await stage.backend.get(QUEUE, jobs)
+        assert {(one.attempts, one.stalls) for one in records if one is not None} == {(1, 0)}
 
     theatre(play)
 

@@ -78,10 +78,11 @@ async def test_fences_grow_across_generations_even_when_the_clock_went_back(queu
     assert second.fence.number == first.fence.number + 1
 
 
-@pytest.mark.promise("P-44")
-@pytest.mark.parametrize("state", [State.SCHEDULED, State.WAITING, State.ACTIVE])
+@pytest.mark.promise("P-44", "E-7")
+@pytest.mark.parametrize("state", [State.SCHEDULED, State.WAITING, State.ACTIVE, State.BLOCKED])
 async def test_an_id_that_has_not_ended_is_never_replaced(queue: QueueUnderTest, state: State) -> None:
-    await queue.enqueue("j", delay_ms=HOUR_MS if state is State.SCHEDULED else 0)
+    parents = builders.with_parent("j", "p").parents if state is State.BLOCKED else ()
+    await queue.enqueue("j", parents=parents, delay_ms=HOUR_MS if state is State.SCHEDULED else 0)
     if state is State.ACTIVE:
         await queue.lease()
 
