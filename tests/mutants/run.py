@@ -12,6 +12,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import queue
+import select
 import shutil
 import signal
 import subprocess
@@ -20,7 +22,7 @@ import tempfile
 import tomllib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -123,7 +125,41 @@ def plant(mutant: Mutant, project: Project, tree: Path) -> None:
         compiled.unlink()
 
 
-def attempt(mutant: Mutant, project: Project) -> Finding:
+class Warm:
+    """A process that forks for each run, so that imports are paid for once. Owner: one thread at a time."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, str(HERE / "warm.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+        )
+
+    def run(self, request: dict[str, Any], limit_s: float) -> int | None:
+        """Answer the exit code; None when the run had to be ended."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(request).encode() + b"\n")
+        process_id = self._told()
+        assert self._process.stdout is not None
+        in_time, _, _ = select.select([self._process.stdout], [], [], limit_s)
+        if not in_time:
+            _end(process_id)
+        exit_code = self._told()
+        _end(process_id)
+        return exit_code if in_time else None
+
+    def close(self) -> None:
+        """End the process, which runs nothing now."""
+        with self._process:  # closes both pipes; without its input the process ends
+            pass
+
+    def _told(self) -> int:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise BadMutant("the process that runs the tests ended")
+        return int(line)
+
+
+def attempt(mutant: Mutant, project: Project, warm: Warm) -> Finding:
     """Plant one fault in a tree of its own, run its tests against that tree, and judge."""
     with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
         tree = Path(folder) / "src"
@@ -132,7 +168,7 @@ def attempt(mutant: Mutant, project: Project) -> Finding:
         except BadMutant as error:
             return Finding(mutant=mutant, fate=Fate.BROKEN, detail=str(error))
         results, log = Path(folder) / "results.json", Path(folder) / "log"
-        exit_code = _run(mutant, project, tree, results, log)
+        exit_code = _run(mutant, project, tree, results, log, warm)
         return _judge(mutant, exit_code, results, log)
 
 
@@ -153,8 +189,20 @@ def chosen(mutants: Sequence[Mutant], only: str | None) -> list[Mutant]:
 
 def attempt_all(mutants: Sequence[Mutant], project: Project) -> Iterator[Finding]:
     """Each fault's finding, as it becomes known."""
-    with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
-        for done in as_completed([pool.submit(attempt, mutant, project) for mutant in mutants]):
+    idle: queue.SimpleQueue[Warm] = queue.SimpleQueue()
+
+    def in_turn(mutant: Mutant) -> Finding:
+        warm = idle.get()
+        try:
+            return attempt(mutant, project, warm)
+        finally:
+            idle.put(warm)
+
+    with ExitStack() as stack:
+        for _ in range(AT_ONCE):
+            idle.put(stack.enter_context(closing(Warm())))
+        pool = stack.enter_context(ThreadPoolExecutor(max_workers=AT_ONCE))
+        for done in as_completed([pool.submit(in_turn, mutant) for mutant in mutants]):
             yield done.result()
 
 
@@ -212,45 +260,37 @@ def _mutant(file: str, entry: dict[str, Any]) -> Mutant:
     return Mutant(promises=tuple(entry["promise"]), tests=tuple(entry["tests"]), **known)
 
 
-def _run(mutant: Mutant, project: Project, tree: Path, results: Path, log: Path) -> int | None:
+def _run(mutant: Mutant, project: Project, tree: Path, results: Path, log: Path, warm: Warm) -> int | None:
     """The exit code of pytest on the planted tree; None when it had to be ended."""
-    command = [
-        *(sys.executable, "-m", "pytest", "-q", "--no-header", "--tb=line", "-p", "no:cacheprovider"),
+    arguments = [
+        *("-q", "--no-header", "--tb=line", "-p", "no:cacheprovider"),
         "--assert=plain",  # rewriting the asserts of every module takes longer than most of these runs
         *("-p", "mutant_witness", "-p", "leasemq.testing.promise_recorder", f"--promises-out={results}"),
         f"--timeout={HANG_S if mutant.hang else 0}",
         *(part for test in mutant.tests for part in _arguments(test)),
     ]
     before = os.environ.get("PYTHONPATH", "")
-    environment = os.environ | {
-        "PYTHONPATH": os.pathsep.join(filter(None, [str(tree), str(HERE), before])),
+    paths = [str(project.root), str(tree), str(HERE), *filter(None, before.split(os.pathsep))]
+    environment = {
+        "PYTHONPATH": os.pathsep.join(paths[1:]),
         "PYTHONDONTWRITEBYTECODE": "1",
         "MUTANT_PACKAGE": project.package,
         "MUTANT_TREE": str(tree),
     }
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            command,
-            cwd=project.root,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        try:
-            return process.wait(timeout=mutant.limit_s)
-        except subprocess.TimeoutExpired:
-            return None
-        finally:
-            _end(process)
+    request = {
+        "arguments": arguments,
+        "environment": environment,
+        "paths": paths,
+        "folder": str(project.root),
+        "log": str(log),
+    }
+    return warm.run(request, mutant.limit_s)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(process_id: int) -> None:
     """End what the run left behind: its session is its own, so nobody else's process is in the group."""
     with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+        os.killpg(process_id, signal.SIGKILL)
 
 
 def _arguments(test: str) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants.run import BadMutant, Fate, Finding, Mutant, Project, attempt, chosen, load, main
+from tests.mutants.run import BadMutant, Fate, Finding, Mutant, Project, attempt_all, chosen, load, main
 
 SUM = '''"""Adds."""
 
@@ -61,6 +61,11 @@ def project(tmp_path: Path) -> Project:
 
 def fault(name: str = "fault", *, promises: tuple[str, ...] = ("P-01",), **fields: object) -> Mutant:
     return Mutant(name=name, promises=promises, file="sums.py", **fields)  # type: ignore[arg-type]  # a test's short form
+
+
+def attempt(mutant: Mutant, project: Project) -> Finding:
+    (found,) = attempt_all([mutant], project)
+    return found
 
 
 def test_a_fault_that_a_test_naming_its_promise_sees_is_killed(project: Project) -> None:
