@@ -104,14 +104,13 @@ async def paged(connection: Connection, cursor: str | None, queues: Sequence[str
     if type(limit) is not int or not 1 <= limit <= PAGE_LIMIT:
         raise InvalidSetting(f"limit={limit!r} is not a whole number from 1 to {PAGE_LIMIT}")
     place = await begun(connection, cursor, queues)
-    pages: list[Sequence[Event]] = []
+    events: list[Event] = []  # no more of them at any time than two pages have
     for queue, position in place.positions.items():
         try:
             page = await connection.backend.events(queue, position, limit)
         except CursorExpired as expired:
             raise await _with_earliest(connection, place, expired) from expired
-        pages.append(page.events)
-    events = list(islice(heapq.merge(*pages, key=lambda event: event.at_ms), limit))
+        events = list(islice(heapq.merge(events, page.events, key=lambda event: event.at_ms), limit))
     return FeedPage(events=tuple(await _told_all(connection, place, events)), cursor=place.text)
 
 
@@ -155,10 +154,19 @@ async def progress_of(feed: Feed, events: Sequence[Event]) -> Mapping[Ref, Progr
             asked.setdefault(event.ref.queue, {})[event.ref.id] = None
     values: dict[Ref, Progress] = {}
     for queue, ids in asked.items():
-        for record in await _readable(feed, queue, list(ids)):
-            with suppress(CorruptRecord):
-                if record.progress is not None:
-                    values[record.ref] = decode_progress(record.progress, job=record.ref.id)
+        left = list(ids)
+        while left:
+            some, left = left[: feed.at_once], left[feed.at_once :]
+            values |= await _progress_in(feed, queue, some)
+    return values
+
+
+async def _progress_in(feed: Feed, queue: str, ids: Sequence[str]) -> Mapping[Ref, Progress]:
+    values: dict[Ref, Progress] = {}
+    for record in await _readable(feed, queue, ids):
+        with suppress(CorruptRecord):
+            if record.progress is not None:
+                values[record.ref] = decode_progress(record.progress, job=record.ref.id)
     return values
 
 

@@ -16,7 +16,7 @@ from leasemq.backends.memory import MemoryBackend
 from leasemq.backends.memory.listening import MemoryListener
 from leasemq.backends.sqlite import SqliteBackend
 from leasemq.backends.sqlite.listening import SqliteListener
-from leasemq.client import ends
+from leasemq.client import lookout
 from leasemq.protocol.decide import Returned, decide
 from leasemq.protocol.model import Lease, Ref, Settled
 from leasemq.task import Task
@@ -78,7 +78,7 @@ def hall(backend_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
     def run(play: Callable[[Hall], Any]) -> None:  # Any: a coroutine
         hall = Hall(loop, backend_name, tmp_path)
-        monkeypatch.setattr(ends, "boot_ms", hall.clock.boot_ms)
+        monkeypatch.setattr(lookout, "boot_ms", hall.clock.boot_ms)
 
         async def main() -> None:
             async with hall.app:
@@ -273,7 +273,7 @@ async def statements_for(folder: Path, waiters: int, ran: Statements) -> tuple[i
         before, writes_before = ran.count, ran.writes
         waiting = [asyncio.create_task(job.result(timeout=60)) for job in jobs[:waiters]]
         if waiting:
-            await until(lambda: connection.ends._listener is not None)
+            await until(lambda: connection.ends._lookout.listener is not None)
         for start in range(0, MANY, 500):
             await connection.backend.settle(QUEUE, ends_of_all[start : start + 500])
         assert await asyncio.gather(*waiting) == [7] * waiters

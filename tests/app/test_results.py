@@ -289,6 +289,17 @@ async def test_closing_the_app_ends_whoever_still_waits(app: App, task: Task[[in
         await waiting
 
 
+@pytest.mark.promise("P-60")
+async def test_who_comes_to_wait_after_the_close_is_refused_at_once(app: App, task: Task[[int], Any]) -> None:
+    async with app:
+        job = await task.enqueue(1)
+        ends: Ends = (await app._connections.here()).ends
+    async with asyncio.timeout(5):
+        with pytest.raises(BackendUnavailable, match="closed"):
+            await ends.ended(Ref(queue=job.queue, id=job.id, generation=1))
+    assert not ends.is_watching
+
+
 async def test_a_defect_of_a_backend_reaches_who_waits() -> None:
     class DefectiveBackend(MemoryBackend):
         async def get(self, queue: str, ids: Any) -> Any:

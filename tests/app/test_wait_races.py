@@ -19,7 +19,7 @@ from leasemq import App, Job
 from leasemq.backend import Backend
 from leasemq.backends.memory import MemoryBackend
 from leasemq.backends.sqlite import SqliteBackend
-from leasemq.client import ends
+from leasemq.client import lookout
 from leasemq.client.ids import new_request_number
 from leasemq.protocol.decide import Returned, decide
 from leasemq.protocol.model import Claimant, Lease, Settled
@@ -38,7 +38,7 @@ ORDERS = ("after", "before", "during")  # the end, as seen from the wait's begin
 @pytest.fixture(autouse=True)
 def no_look_comes_to_the_rescue(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stop the clock by which waiters are looked after from time to time."""
-    monkeypatch.setattr(ends, "boot_ms", lambda: 1_000_000)
+    monkeypatch.setattr(lookout, "boot_ms", lambda: 1_000_000)
 
 
 class Races:

@@ -11,21 +11,21 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import islice
-from typing import NoReturn
 
 from leasemq.backend import Backend, Listener
-from leasemq.clock import boot_ms
-from leasemq.errors import BackendUnavailable, CorruptRecord, CursorExpired, IndeterminateWrite
+from leasemq.client.lookout import TROUBLE, Lookout
+from leasemq.client.portion import Portion
+from leasemq.errors import CorruptRecord, CursorExpired
 from leasemq.protocol.insight import BEGINNING, Event, EventPage, JobRecord
+from leasemq.protocol.model import Wake
 
 PAGE_LIMIT = 1_000
 RECENT_LIMIT = 2_000  # events of one queue that are kept for whoever keeps up
 _LOOK_EVERY_MS = 1_000  # pushes are hints: followed queues are looked at this often all the same,
 _LOOKS_A_SECOND = 100  # but never more of them than this in a second
-_PAUSE_MS = 500  # after the backend could not be reached
 _CLOSED = "the app was closed while somebody followed its events"
-_TROUBLE = (BackendUnavailable, IndeterminateWrite)
 
 
 class Follower:
@@ -147,26 +147,19 @@ class Tail:
 
 
 class Feed:
-    """Marks followers when there is something for them to read.
-
-    Owner: one Connection, in one event loop. The watch runs while somebody follows and is born outside a
-    TaskGroup, because no follower's life spans that of the others; `close` ends it.
-    """
+    """Marks followers when there is something for them to read. Owner: one Connection, in one event loop."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._tails: dict[str, Tail] = {}
         self._of_all: set[Follower] = set()
-        self._unread: set[str] = set()
-        self._poke = asyncio.Event()
-        self._listener: Listener | None = None
-        self._watch: asyncio.Task[None] | None = None
-        self._is_closed = False
+        self._portion = Portion()
+        self._lookout = Lookout(backend, self, _CLOSED)
 
     @property
     def is_watching(self) -> bool:
         """Whether a listener is kept, which is so only while somebody follows."""
-        return self._watch is not None
+        return self._lookout.is_watching
 
     def join(self, follower: Follower, queues: Iterable[str], *, begin: str = "") -> None:
         """Mark a follower when these queues, or its job there, have events that nobody has read yet.
@@ -174,21 +167,21 @@ class Feed:
         What comes after the cursor `begin` is kept for it and its like, if nobody follows the queue so far.
         Raises: BackendUnavailable if the connection was closed.
         """
-        self._check_open()
+        self._lookout.check_open()
         for queue in queues:
             tail = self._tails.get(queue)
             if tail is None:
                 tail = self._tails[queue] = Tail(queue, begin)
-                if self._listener is not None:
-                    self._listener.follow([queue])
+                if self._lookout.listener is not None:
+                    self._lookout.listener.follow([queue])
             tail.add(follower)
-            self._name([queue])
-        self._see_to_watch()
+            self._lookout.name([queue])
+        self._lookout.see_to_watch()
 
     def join_all(self, follower: Follower) -> None:
         """Mark a follower in queues that appear later, too, from their beginning."""
         self._of_all.add(follower)
-        self._see_to_watch()
+        self._lookout.see_to_watch()
 
     def leave(self, follower: Follower) -> None:
         """Mark it no more."""
@@ -196,16 +189,15 @@ class Feed:
         left = [queue for queue, tail in self._tails.items() if tail.discard(follower)]
         for queue in left:
             del self._tails[queue]
-        if self._listener is not None and left:
-            self._listener.unfollow(left)
-        if not self._tails and not self._of_all and self._watch is not None:
-            self._watch.cancel()
+        if self._lookout.listener is not None and left:
+            self._lookout.listener.unfollow(left)
+        self._lookout.rest_if_alone()
 
     async def is_read(self, queue: str) -> None:
         """Return when everything in a followed queue that is there by now was read for its followers."""
         asked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._tails[queue].asked.append(asked)
-        self._name([queue])
+        self._lookout.name([queue])
         await asked
 
     async def after(self, queue: str, cursor: str) -> EventPage:
@@ -215,80 +207,74 @@ class Feed:
         while page is None:
             try:
                 page = await self._backend.events(queue, cursor, PAGE_LIMIT)
-            except _TROUBLE:
-                await self._paused()
+            except TROUBLE:
+                await self._lookout.pause()
         return page
 
     async def records(self, queue: str, ids: Sequence[str]) -> Sequence[JobRecord | None]:
-        """Answer records; reads through an outage. Raises: CorruptRecord."""
+        """Answer records of some jobs, which is best `at_once`; reads through an outage.
+
+        Raises: CorruptRecord.
+        """
         while True:
             try:
-                return await self._backend.get(queue, ids)
-            except _TROUBLE:
-                await self._paused()
+                records = await self._backend.get(queue, ids)
+            except TROUBLE:
+                await self._lookout.pause()
+            else:
+                self._portion.weigh(records)
+                return records
+
+    @property
+    def at_once(self) -> int:
+        """How many records to ask for next, so that they do not fill the memory."""
+        return self._portion.limit
 
     async def close(self) -> None:
         """End the watch and whoever still follows."""
-        self._is_closed = True
-        self._refuse(BackendUnavailable(_CLOSED))
-        if self._watch is not None:
-            self._watch.cancel()
-            await asyncio.wait({self._watch})
+        await self._lookout.close()
 
-    def _check_open(self) -> None:
-        if self._is_closed:
-            raise BackendUnavailable(_CLOSED)
+    # ---- as the lookout asks for it, see `Seekers`
 
-    async def _paused(self) -> None:
-        self._check_open()
-        await asyncio.sleep(_PAUSE_MS / 1_000)
+    @property
+    def is_anybody_left(self) -> bool:
+        """Whether somebody follows."""
+        return bool(self._tails or self._of_all)
 
-    def _see_to_watch(self) -> None:
-        if self._watch is None and not self._is_closed:
-            self._watch = asyncio.create_task(self._run())
-            self._watch.add_done_callback(self._stopped)
+    @property
+    def wanted(self) -> AbstractSet[str]:
+        """The queues that somebody follows."""
+        return self._tails.keys()
 
-    def _stopped(self, watch: asyncio.Task[None]) -> None:
-        """Watch anew for those who came while it ended; a defect in a backend reaches every follower."""
-        self._watch = self._listener = None
-        if not watch.cancelled() and (defect := watch.exception()) is not None:
-            while isinstance(defect, BaseExceptionGroup) and len(defect.exceptions) == 1:
-                defect = defect.exceptions[0]  # the group is the watch's, not the followers'
-            self._refuse(defect)
-        elif self._tails or self._of_all:
-            self._see_to_watch()
+    @property
+    def look_every_ms(self) -> int:
+        """How often all followed queues are looked at: more rarely, the more they are."""
+        return max(_LOOK_EVERY_MS, len(self._tails) * 1_000 // _LOOKS_A_SECOND)
 
-    async def _run(self) -> None:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._listen_on())
-            group.create_task(self._read_on())
+    def enlist(self, listener: Listener) -> None:
+        """Hear of every followed queue."""
+        listener.follow(self._tails)
 
-    async def _listen_on(self) -> NoReturn:
-        """Keep a listener; while there is none, every queue is looked at at each new try."""
-        while True:
-            try:
-                async with self._backend.listen(()) as listener:
-                    listener.follow(self._tails)
-                    self._listener = listener
-                    await self._hear(listener)
-            except _TROUBLE:
-                self._listener = None
-            self._name(self._tails)
-            await asyncio.sleep(_PAUSE_MS / 1_000)
+    def pushed(self, wake: Wake) -> Iterable[str]:
+        """Answer the queues to which events were added."""
+        return wake.changed
 
-    async def _hear(self, listener: Listener) -> NoReturn:
-        """Name the queues to read: those that were pushed, and from time to time all of them."""
-        looked_ms = 0
-        while True:
-            every_ms = max(_LOOK_EVERY_MS, len(self._tails) * 1_000 // _LOOKS_A_SECOND)
-            if boot_ms() - looked_ms >= every_ms:
-                looked_ms = boot_ms()
-                await self._find_queues()
-                self._name(self._tails)
-            wake = await listener.wait(max(1, looked_ms + every_ms - boot_ms()))
-            self._name(wake.changed)
+    async def read(self, things: AbstractSet[str]) -> None:
+        """Read these queues to their ends."""
+        for queue in sorted(things):
+            if (tail := self._tails.get(queue)) is not None:
+                await self._read(tail)
 
-    async def _find_queues(self) -> None:
+    def refuse(self, error: BaseException) -> None:
+        """End whoever follows, or waits for a read."""
+        for follower in [*self._of_all, *(one for tail in self._tails.values() for one in tail.followers)]:
+            follower.fail(error)
+        for tail in self._tails.values():
+            for waiter in tail.asked:
+                if not waiter.done():
+                    waiter.set_exception(error)
+
+    async def prepare_look(self) -> None:
         """Let those who follow all queues join the ones that are new."""
         if not self._of_all:
             return
@@ -302,20 +288,6 @@ class Feed:
     def _is_in(self, queue: str, follower: Follower) -> bool:
         return queue in self._tails and self._tails[queue].has(follower)
 
-    def _name(self, queues: Iterable[str]) -> None:
-        self._unread.update(queues)
-        if self._unread:
-            self._poke.set()
-
-    async def _read_on(self) -> NoReturn:
-        while True:
-            await self._poke.wait()
-            self._poke.clear()
-            unread, self._unread = self._unread & self._tails.keys(), set()
-            for queue in sorted(unread):
-                if (tail := self._tails.get(queue)) is not None:
-                    await self._read(tail)
-
     async def _read(self, tail: Tail) -> None:
         """Read a queue to its end, and tell those who asked for it."""
         asked = list(tail.asked)  # whoever asks from now on wants a read that begins later
@@ -323,7 +295,7 @@ class Feed:
             if tail.cursor is None:
                 tail.begin(tail.start or (await self._backend.events(tail.queue, None, 0)).cursor)
             await self._read_to_end(tail)
-        except _TROUBLE:
+        except TROUBLE:
             return  # it is read again at the next look
         except CorruptRecord as error:
             for follower in tail.followers:
@@ -343,11 +315,3 @@ class Feed:
                 continue
             tail.take(events)
             is_full = len(events) == PAGE_LIMIT
-
-    def _refuse(self, error: BaseException) -> None:
-        for follower in [*self._of_all, *(one for tail in self._tails.values() for one in tail.followers)]:
-            follower.fail(error)
-        for tail in self._tails.values():
-            for waiter in tail.asked:
-                if not waiter.done():
-                    waiter.set_exception(error)
