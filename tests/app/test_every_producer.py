@@ -13,7 +13,8 @@ import pytest_asyncio
 
 import leasemq.backends.sqlite  # noqa: F401  reads files when first imported, which must not be in a loop
 from leasemq import App, Ctx, JobExpired, JobFailed, JobNotFound, Retry, State, Unique
-from leasemq.errors import InvalidDelay, InvalidSetting, KeyFailed
+from leasemq.client.loop_thread import loop_thread
+from leasemq.errors import InvalidDelay, InvalidSetting, KeyFailed, WaitTimeout
 from leasemq.task import Task
 from leasemq.testing import Harness
 
@@ -43,12 +44,24 @@ async def _thread_child(task: Task[[int], None], app: App, jobs: Harness) -> Non
     await jobs.run_until_idle()
 
 
+async def _waiting(task: Task[[int], None], app: App, jobs: Harness) -> None:
+    with pytest.raises(WaitTimeout):
+        await task.options(wait_timeout=0).enqueue_and_wait(7)
+
+
+async def _without_a_loop(task: Task[[int], None], app: App, jobs: Harness) -> None:
+    await asyncio.to_thread(task.enqueue_sync, 7)
+    await asyncio.to_thread(loop_thread().close)
+
+
 Way = Callable[[Task[[int], None], App, Harness], Awaitable[object]]
 WAYS: dict[str, Way] = {
     "enqueue": lambda task, app, jobs: task.enqueue(7),
     "options": lambda task, app, jobs: task.options(strict=True).enqueue(7),
     "many": lambda task, app, jobs: task.enqueue_many([(7,)]),
     "calls": lambda task, app, jobs: task.enqueue_many([task.call(7)]),
+    "waiting": _waiting,
+    "without a loop": _without_a_loop,
     "child": _child,
     "child of a thread": _thread_child,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from leasemq.context import Ctx
-from leasemq.protocol.model import State
+from leasemq.protocol.model import DAY_MS, State
 from leasemq.testing.virtual_loop import pass_time
 from tests.worker.conftest import Theatre
 from tests.worker.stage import QUEUE, Stage
@@ -203,6 +203,29 @@ def test_a_delayed_job_starts_at_its_due_time_in_an_idle_worker(theatre: Theatre
         assert (await stage.job(job)).state is State.SCHEDULED
         await stage.until_ended(job, patience_s=1.1)
         assert process.wire.calls.total() - before < 20, "it waited, it did not poll"
+
+    theatre(play)
+
+
+@pytest.mark.promise("P-31", "B36")
+@pytest.mark.parametrize("delay_ms", [4_294_967_295, 4_294_967_296, 60 * DAY_MS, 3_652 * DAY_MS])
+def test_a_far_due_time_neither_disturbs_a_worker_nor_is_missed(theatre: Theatre, delay_ms: int) -> None:
+    async def play(stage: Stage) -> None:
+        runs: list[str] = []
+
+        async def work(ctx: Ctx) -> None:
+            runs.append(ctx.job_id)
+
+        stage.task("work", work)
+        process = stage.start()
+        job = await stage.enqueue("work", delay_ms=delay_ms)
+        await stage.pass_time(60)
+        assert ((await stage.job(job)).state, runs) == (State.SCHEDULED, [])
+
+        stage.step_store_clock(delay_ms)
+        await stage.until_ended(job, patience_s=16)  # by the look that a worker takes from time to time
+        assert runs == [job]
+        assert await process.stop() == 0
 
     theatre(play)
 
