@@ -70,6 +70,50 @@ def test_queues_are_listed_with_their_counts(filled: App, leasemq: Command) -> N
     assert [line.split("\t")[0] for line in lines[1:]] == ["default", "mail"]
 
 
+EACH_STATE = {"scheduled": 1, "waiting": 2, "active": 1, "blocked": 1, "completed": 1, "failed": 1,
+              "cancelled": 1, "expired": 1}  # fmt: skip
+
+
+async def _fill_each_state(app: App) -> None:
+    """Two jobs wait, one is in each other state, and one was removed."""
+    send, holder = app.tasks["send"], Holder(app)
+    backend = (await app._connections.here()).backend
+    await send.options(id="expired", ttl=0.001).enqueue("ada")
+    while (await backend.counts("mail")).expired == 0:
+        await backend.advance("mail", 10)
+    for state in ("completed", "failed", "active", "cancelled", "removed", "waiting"):
+        await send.options(id=state).enqueue("ada")
+    completed, failed, active = await holder.claim("mail", limit=3)
+    await holder.returns(completed, send, "sent to ada")
+    await holder.gives_up(failed, ValueError("no such address"), Reason.DEAD)
+    await app.job("mail", "cancelled").cancel()
+    await app.queue("mail").remove("removed")
+    await send.options(id="scheduled", delay=3_600).enqueue("ada")
+    await send.options(id="blocked", after=[app.job("mail", active.ref.id)]).enqueue("ada")
+    await send.options(id="waiting too").enqueue("ada")
+
+
+@pytest.mark.promise("P-43", "P-115", "A-35", "A-45", "E-67")
+def test_every_face_counts_the_same_and_it_adds_up(app: App, leasemq: Command) -> None:
+    app.call_sync(lambda: _fill_each_state(app))
+    counts = app.call_sync(app.queue("mail").counts)
+    metered = app.metrics_sync().queues[0]
+
+    (listed,) = json.loads(leasemq("queues", AT, "--json").out)["queues"]
+    shown = json.loads(leasemq("queues", "show", "mail", AT, "--json").out)
+    (measured,) = json.loads(leasemq("metrics", AT, "--json").out)["queues"]
+    exposed = leasemq("metrics", AT, "--prometheus").out
+    for state, number in EACH_STATE.items():
+        jobs = json.loads(leasemq("jobs", "mail", "--state", state, AT, "--json").out)["jobs"]
+        assert [job["state"] for job in jobs] == [state] * number
+        told = [getattr(counts, state), getattr(metered, state), listed[state], shown[state], measured[state]]
+        assert told == [number] * 5, state
+        assert f'leasemq_jobs{{queue="mail",state="{state}"}} {number}\n' in exposed
+    for one in (listed, shown, measured):
+        assert (one["accepted"], one["removed"]) == (10, 1)
+    assert (counts.accepted, counts.removed) == (10, 1) == (sum(EACH_STATE.values()) + 1, 1)
+
+
 @pytest.mark.promise("A-45")
 def test_jobs_are_listed_newest_first_by_queue_state_task_and_id(filled: App, leasemq: Command) -> None:
     def ids(*arguments: str) -> list[str]:
