@@ -10,6 +10,7 @@ from datetime import datetime
 from leasemq.backend import Backend
 from leasemq.client.connection import Connections
 from leasemq.client.ids import new_request_number
+from leasemq.client.portion import Portion
 from leasemq.client.repeating import until_answered
 from leasemq.errors import IllegalMove, InvalidSetting, JobNotFound, UniqueConflict
 from leasemq.operations import ANY_STATE
@@ -250,9 +251,13 @@ class Selection:
     ) -> Tally:
         """Act on each. `usual`: the states where none are asked for; `told`: those that are only told."""
         backend = await self._backend()
-        states = self.chosen.states or usual or legal
         total = Tally(dry_run=dry_run)
-        async with aclosing(self._steps(backend, states)) as steps:
+        if self.ids is not None and not dry_run:  # the write itself sees what there is, unreadable or not
+            for start in range(0, len(self.ids), STEP_LIMIT):
+                part = self.ids[start : start + STEP_LIMIT]
+                total += _told(part, await act(backend, part))
+            return total
+        async with aclosing(self._steps(backend, self.chosen.states or usual or legal)) as steps:
             async for step in steps:
                 if dry_run:
                     total += _foreseen(step, legal, told)
@@ -261,25 +266,27 @@ class Selection:
                     total += _told(ids, await act(backend, ids))
         return total
 
-    async def _steps(self, backend: Backend, states: frozenset[State]) -> AsyncGenerator[list[_Found], None]:
-        """Yield the jobs in parts that fit into one step."""
-        if self.ids is not None:
-            for start in range(0, len(self.ids), STEP_LIMIT):
-                part = self.ids[start : start + STEP_LIMIT]
-                records = await backend.get(self.queue, part)
-                pairs = zip(part, records, strict=True)
-                yield [_Found(id=id_, state=None if one is None else one.state) for id_, one in pairs]
-            return
+    def _steps(self, backend: Backend, states: frozenset[State]) -> AsyncGenerator[list[_Found], None]:
+        """Answer the jobs in parts that fit into one step."""
+        return self._matching(backend, states) if self.ids is None else self._named(backend, self.ids)
+
+    async def _named(self, backend: Backend, left: Sequence[str]) -> AsyncGenerator[list[_Found], None]:
+        portion = Portion()
+        while left:
+            part, left = left[: portion.limit], left[portion.limit :]
+            records = await backend.get(self.queue, part)
+            portion.weigh(records)
+            pairs = zip(part, records, strict=True)
+            yield [_Found(id=id_, state=None if one is None else one.state) for id_, one in pairs]
+
+    async def _matching(
+        self, backend: Backend, states: frozenset[State]
+    ) -> AsyncGenerator[list[_Found], None]:
         began_ms, left = await backend.now_ms(), self.limit
         cursor: str | None = None
         while left is None or left > 0:
-            since_ms = max(0, await backend.now_ms() - began_ms)  # whatever is younger came after
-            where = replace(
-                self.chosen,
-                states=states,
-                oldest_first=True,
-                older_than_ms=max(since_ms, self.chosen.older_than_ms or 0),
-            )
+            since_ms = max(0, await backend.now_ms() - began_ms)
+            where = replace(_as_of(self.chosen, since_ms), states=states, oldest_first=True)
             most = STEP_LIMIT if left is None else min(STEP_LIMIT, left)
             page = await backend.find(self.queue, where, cursor, most)
             if page.jobs:
@@ -287,6 +294,16 @@ class Selection:
             if page.cursor is None:
                 return
             cursor, left = page.cursor, None if left is None else left - len(page.jobs)
+
+
+def _as_of(chosen: Filter, since_ms: int) -> Filter:
+    """Answer the filter that chooses now what this one chose then: whatever is younger came after."""
+    newer_than_ms = chosen.newer_than_ms
+    return replace(
+        chosen,
+        older_than_ms=(chosen.older_than_ms or 0) + since_ms,
+        newer_than_ms=None if newer_than_ms is None else newer_than_ms + since_ms,
+    )
 
 
 def moved_to(delay: Seconds | None, due_at: datetime | None) -> tuple[int, int | None]:

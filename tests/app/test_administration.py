@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from leasemq import App, State
+from leasemq import App, State, selection
+from leasemq.backends.memory import MemoryBackend
 from leasemq.errors import (
+    CorruptRecord,
     IllegalMove,
     InvalidJobId,
     InvalidSetting,
@@ -23,6 +25,7 @@ from leasemq.protocol.model import Lease
 from leasemq.queue import Queue
 from leasemq.selection import NotDone, Tally
 from leasemq.task import Task
+from leasemq.testing.manual_clock import ManualClock
 from tests.app.holder import Holder
 
 
@@ -350,6 +353,59 @@ async def test_a_purge_of_one_queue_leaves_those_with_names_like_it_alone(
 
         left = {name: (await app.queue(name).counts()).stored for name in names}
         assert left == {name: 0 if name in ("a", "*") else 3 for name in names}
+
+
+@pytest.mark.promise("A-23", "A-36")
+@pytest.mark.parametrize(("older_than", "newer_than"), [(None, 3_600), (1_800, None)])
+async def test_an_age_is_as_of_the_beginning_however_long_the_action_takes(
+    monkeypatch: pytest.MonkeyPatch, older_than: float | None, newer_than: float | None
+) -> None:
+    clock = ManualClock()
+    app = App(MemoryBackend(clock=clock))
+    task: Task[[int], Any] = app.task(name="t", queue="q")(some)
+    monkeypatch.setattr(selection, "STEP_LIMIT", 2)
+    async with app:
+        await put(task, "a", "b", "c")
+        clock.advance(600_000)
+        await put(task, *"de")
+        clock.advance(1_500_000)
+
+        async def an_hour_goes_by() -> None:
+            clock.advance(3_600_000)
+
+        await spied_on(app, monkeypatch, "cancel", then=an_hour_goes_by)
+        tally = await app.queue("q").where(older_than=older_than, newer_than=newer_than).cancel()
+        assert tally.done == (3 if older_than else 5)
+
+
+async def some(n: int) -> Any: ...
+
+
+@pytest.mark.promise("P-99", "A-22")
+async def test_named_jobs_are_removed_unread_and_counted_in_bounded_parts() -> None:
+    class Careful(MemoryBackend):
+        async def get(self, queue: str, ids: Any) -> Any:
+            if "bad" in ids:
+                raise CorruptRecord("job bad cannot be read")
+            read.append(len(ids))
+            return await super().get(queue, ids)
+
+    read: list[int] = []
+    app = App(Careful())
+    task: Task[[str], Any] = app.task(name="t", queue="q")(large)
+    async with app:
+        names = [str(n) for n in range(90)]
+        await task.enqueue_many([task.options(id=id_).call("x" * 500_000) for id_ in names])
+        await task.options(id="bad").enqueue("")
+        assert await app.queue("q").these(names).count() == 90
+        assert max(read) == read[0] <= 64
+        assert max(read[1:]) <= 10
+        read.clear()
+        assert (await app.queue("q").these([*names, "bad", "none"]).remove()).done == 91
+        assert not read
+
+
+async def large(text: str) -> Any: ...
 
 
 @pytest.mark.promise("A-36", "P-34", "P-43")
