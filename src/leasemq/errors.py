@@ -141,7 +141,7 @@ class SyncInsideLoop(Refused):
 
 
 class CursorExpired(Refused):
-    """Events after this cursor were trimmed; `earliest` is the oldest cursor left."""
+    """Events after this cursor were trimmed, or lost by the backend; `earliest` is the oldest cursor left."""
 
     def __init__(self, message: str, *, earliest: str) -> None:
         super().__init__(message)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from leasemq.errors import InvalidSetting
 from leasemq.protocol.insight import Filter
 from leasemq.protocol.model import State
-from leasemq.protocol.names import check_task_name
+from leasemq.protocol.names import check_queue, check_task_name
 from leasemq.protocol.times import seconds_to_ms
 from leasemq.settings import Seconds
 
@@ -49,6 +49,13 @@ def check_states(given: Iterable[State | str]) -> frozenset[State]:
         if name not in known:
             raise InvalidSetting(f"state {name!r} is not one of {', '.join(State)}")
     return frozenset(State(name) for name in names)
+
+
+def check_queues(given: Iterable[str]) -> tuple[str, ...]:
+    """Answer the names. Raises: InvalidQueueName; InvalidSetting for a text, whose letters would be taken."""
+    if isinstance(given, str | bytes):
+        raise InvalidSetting(f"queues={given!r} is one text; give a list: [{given!r}]")
+    return tuple(map(check_queue, given))
 
 
 def check_limit_of_jobs(limit: int | None) -> int | None:

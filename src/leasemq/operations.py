@@ -124,7 +124,8 @@ class Insight(Protocol):
         """Answer events after `cursor`: "" the earliest kept, "0" the first; None: only the newest cursor.
 
         Raises:
-            CursorExpired: events after it were trimmed; carries the earliest cursor left.
+            CursorExpired: events after it were trimmed, or it is beyond the newest, which a restored backend
+                no longer has; carries the earliest cursor left.
         """
 
     async def trail(

@@ -9,6 +9,7 @@ from typing import Any
 from leasemq.client.connection import Connections
 from leasemq.errors import WorkerNotFound
 from leasemq.feed import FeedPage, JobEvent, followed, paged
+from leasemq.filtering import check_queues
 from leasemq.job import Job, Reading
 from leasemq.option_checks import Named
 from leasemq.protocol.envelope import describe_result
@@ -116,10 +117,10 @@ class Oversight:
                 `leasemq.feed.EARLIEST` with the earliest that is kept.
             queues: only of these; none given: of all, also of queues that appear later.
 
-        Raises: InvalidCursor, InvalidQueueName; CursorExpired if events after the cursor, or after the
-            reader who fell behind, were trimmed: `earliest` goes on with what is left.
+        Raises: InvalidCursor, InvalidQueueName, InvalidSetting; CursorExpired if events after the cursor, or
+            after the reader who fell behind, were trimmed: `earliest` goes on with what is left.
         """
-        names = tuple(check_queue(name) for name in queues)
+        names = check_queues(queues)
         events = followed(await self._connections.here(), cursor, names)
         async with aclosing(events):
             async for event in events:
@@ -135,7 +136,7 @@ class Oversight:
 
         Raises: InvalidCursor, InvalidQueueName, InvalidSetting, CursorExpired.
         """
-        names = tuple(check_queue(name) for name in queues)
+        names = check_queues(queues)
         return await paged(await self._connections.here(), cursor, names, limit)
 
     def events_sync(self, cursor: str | None = None, queues: Iterable[str] = ()) -> Iterator[JobEvent]:

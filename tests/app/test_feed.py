@@ -141,10 +141,16 @@ async def test_pages_tell_the_whole_feed_by_time_without_gap_or_repeat(
         for limit in (0, 1_001, "7"):
             with pytest.raises(InvalidSetting, match="limit"):
                 await app.events_page(EARLIEST, limit=limit)  # type: ignore[arg-type]  # what is to be refused
+        with pytest.raises(InvalidSetting, match="give a list"):  # else the queues b, u, l, k
+            await app.events_page(EARLIEST, "bulk")
+        with pytest.raises(InvalidSetting, match="give a list"):
+            await anext(app.events(EARLIEST, "bulk"))
 
 
 @pytest.mark.promise("P-62", "E-36")
-@pytest.mark.parametrize("broken", ["7", "1:", "2:{0};", "1:{0};", "{1}x", "{2}", " {1}", 7, b"1:x:;"])
+@pytest.mark.parametrize(
+    "broken", ["7", "1:", "2:{0};", "1:{0};", "{1}x", "{2}", " {1}", "{3}", "{4}", 7, b"1:x:;"]
+)
 async def test_a_cursor_that_is_broken_or_of_another_store_is_refused(
     app: App, task: Task[[int], Any], broken: Any
 ) -> None:
@@ -152,7 +158,9 @@ async def test_a_cursor_that_is_broken_or_of_another_store_is_refused(
         await task.options(queue="mail").enqueue(1)
         cursor = (await app.events_page(EARLIEST)).cursor
         if isinstance(broken, str):
-            broken = broken.format("f00d", cursor, cursor[:-2])
+            beyond = cursor.replace("=1", f"={2**63}")
+            broken = broken.format("f00d", cursor, cursor[:-2], beyond, cursor.replace("=1", "=-1"))
+            assert broken != cursor
         for reading in (app.events(broken), app.events(broken, ["mail"])):
             with pytest.raises(InvalidCursor, match="cursor"):
                 await anext(reading)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from leasemq.errors import InvalidSetting
+from leasemq.errors import CursorExpired, InvalidCursor, InvalidSetting
 from leasemq.protocol.insight import Schedule
 from leasemq.protocol.model import (
     PRIORITIES,
@@ -21,6 +21,7 @@ from leasemq.protocol.times import MAX_DURATION_MS
 
 MAX_BATCH = 1_000
 MAX_STALLS = 1_000_000
+_CURSOR_END = 2**63  # all numbers that cursors stand for are below
 LAST_INSTANT_MS = 2**53  # exact as a double, and far beyond what a datetime can show
 
 
@@ -64,11 +65,30 @@ def check_notes(notes: Sequence[Note]) -> None:
 
 
 def check_cursor(cursor: object) -> int:
-    """Answer the number that a cursor of ours stands for. Raises: InvalidSetting."""
+    """Answer the number that a cursor of ours stands for. Raises: InvalidCursor."""
     text = cursor if isinstance(cursor, str) else ""
-    if not (text.isascii() and text.isdigit() and len(text) < 20):  # below 2**63, as all are
-        raise InvalidSetting(f"cursor {shown_value(cursor)} was not given by an earlier page")
-    return int(text)
+    number = int(text) if text.isascii() and text.isdigit() and len(text) < 20 else _CURSOR_END
+    if number >= _CURSOR_END:
+        raise InvalidCursor(f"cursor {shown_value(cursor)} was not given by an earlier page")
+    return number
+
+
+def events_after(queue: str, cursor: object, trimmed: int, newest: int) -> int:
+    """Answer the number of the last event of a queue that was seen.
+
+    Args:
+        trimmed: of the last event that is no longer kept; 0: all are.
+        newest: of the last event; a cursor beyond it is of a state that the backend has lost.
+
+    Raises: InvalidCursor, CursorExpired.
+    """
+    after = check_cursor(cursor)
+    if trimmed <= after <= newest:
+        return after
+    what = f"up to {trimmed} were trimmed" if after < trimmed else f"end at {newest}, before cursor {after}"
+    raise CursorExpired(
+        f"events of queue {shown(queue)} {what}; start again after {trimmed}", earliest=str(trimmed)
+    )
 
 
 def check_schedule(schedule: Schedule) -> None:

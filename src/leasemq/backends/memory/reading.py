@@ -6,8 +6,7 @@ from itertools import islice
 
 from leasemq.backends.memory.shelf import Shelf
 from leasemq.backends.memory.stored import Stored
-from leasemq.errors import CursorExpired
-from leasemq.protocol.checks import check_cursor
+from leasemq.protocol.checks import check_cursor, events_after
 from leasemq.protocol.insight import Counts, EventPage, Filter, Page, TrailPage, fitting
 from leasemq.protocol.model import State
 from leasemq.protocol.trail import TRAIL_PAGE, trail_after, trail_page
@@ -65,12 +64,7 @@ def events(shelf: Shelf, cursor: str | None, limit: int) -> EventPage:
     if cursor is None:
         return EventPage(events=(), cursor=str(shelf.event_number))
     trimmed = shelf.event_number - len(shelf.events)
-    after = trimmed if cursor == "" else check_cursor(cursor)
-    if after < trimmed:
-        raise CursorExpired(
-            f"events of queue {shelf.queue!r} up to {trimmed} were trimmed; start again after {trimmed}",
-            earliest=str(trimmed),
-        )
+    after = trimmed if cursor == "" else events_after(shelf.queue, cursor, trimmed, shelf.event_number)
     start = after - trimmed
     page = tuple(islice(shelf.events, start, start + limit))
     return EventPage(events=page, cursor=page[-1].cursor if page else str(after))

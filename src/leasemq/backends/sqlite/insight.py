@@ -10,8 +10,8 @@ from leasemq.backends.sqlite.records import records
 from leasemq.backends.sqlite.rows import json_array
 from leasemq.backends.sqlite.statements import statement
 from leasemq.backends.sqlite.step import PackedEvent, Step
-from leasemq.errors import CorruptRecord, CursorExpired
-from leasemq.protocol.checks import check_cursor
+from leasemq.errors import CorruptRecord
+from leasemq.protocol.checks import check_cursor, events_after
 from leasemq.protocol.insight import (
     Counts,
     Event,
@@ -143,12 +143,7 @@ def events(step: Step, queue: str, cursor: str | None, limit: int) -> EventPage:
     if cursor is None:
         return EventPage(events=(), cursor=str(newest))
     trimmed = 0 if book is None else max(book.event_floor, newest - step.event_limit)
-    after = trimmed if cursor == "" else check_cursor(cursor)
-    if after < trimmed:
-        raise CursorExpired(
-            f"events of queue {queue!r} up to {trimmed} were trimmed; start again after {trimmed}",
-            earliest=str(trimmed),
-        )
+    after = trimmed if cursor == "" else events_after(queue, cursor, trimmed, newest)
     page: list[Event] = []
     if book is not None and limit > 0:
         # A row has at least one event, so so many rows are enough.

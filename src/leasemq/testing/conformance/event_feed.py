@@ -180,6 +180,17 @@ async def test_the_cursor_of_the_last_trimmed_event_has_missed_nothing(queue: Qu
 
 
 @pytest.mark.promise("P-62", "E-36")
+async def test_a_cursor_from_a_state_that_was_lost_is_refused(queue: QueueUnderTest) -> None:
+    await queue.finish()
+    newest = (await queue.backend.events(queue.name, None, 0)).cursor
+
+    with pytest.raises(CursorExpired) as refusal:  # it would miss what is written under these numbers
+        await queue.backend.events(queue.name, str(int(newest) + 1), ALL)
+
+    assert list(await _after(queue, refusal.value.earliest)) == await queue.events()
+
+
+@pytest.mark.promise("P-62", "E-36")
 async def test_events_do_not_outlive_their_age(queue: QueueUnderTest) -> None:
     await queue.enqueue("old")
     queue.clock.advance(EVENT_AGE_MS - SECOND_MS)

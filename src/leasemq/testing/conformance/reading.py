@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from leasemq.errors import InvalidSetting
+from leasemq.errors import InvalidCursor
 from leasemq.protocol.insight import Counts, Filter
 from leasemq.protocol.model import State
 from leasemq.testing.conformance import builders
@@ -257,13 +257,13 @@ async def test_reading_changes_nothing(queue: QueueUnderTest) -> None:
 
 
 @pytest.mark.promise("P-43")
-@pytest.mark.parametrize("cursor", ["garbage", "-1", "1.5", "９", "9" * 30])
+@pytest.mark.parametrize("cursor", ["garbage", "-1", "1.5", "９", "9" * 30, "9" * 19, str(2**63)])
 async def test_a_cursor_that_no_page_gave_is_refused(queue: QueueUnderTest, cursor: str) -> None:
     await queue.enqueue("j")
 
-    with pytest.raises(InvalidSetting, match="cursor"):
+    with pytest.raises(InvalidCursor, match="cursor"):
         await queue.backend.find(queue.name, Filter(), cursor, 1)
-    with pytest.raises(InvalidSetting, match="cursor"):
+    with pytest.raises(InvalidCursor, match="cursor"):
         await queue.backend.events(queue.name, cursor, 1)
 
 
