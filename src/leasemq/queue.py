@@ -93,6 +93,8 @@ class Queue:
     ) -> Page:
         """Answer jobs that match, newest accepted first; `page.cursor` goes on, None ends.
 
+        By all else that `where` takes: `queue.where(reason="timeout").page()`.
+
         Args:
             states, older_than: see `where`.
             oldest_first: turn the order round; a cursor goes on in the order that gave it.

@@ -19,12 +19,14 @@ from typing import IO
 import pytest
 
 from leasemq import App, State
+from leasemq.backends.memory import MemoryBackend
 from leasemq.cli.printing import text_width
 from leasemq.cli.sight import Progress, Sight, glyphs_for
-from leasemq.cli.watching import ENDS, EXITS, REMOVED, Screen
+from leasemq.cli.watching import ENDS, EXITS, REMOVED, Screen, followed
 from leasemq.protocol.decide import Reason
 from leasemq.protocol.envelope import encode_plain
 from leasemq.protocol.model import Lease, Note, NoteKind
+from leasemq.testing.faults import Wire, faulty
 from leasemq.testing.virtual_loop import run_virtual
 from tests.app.holder import Holder
 from tests.cli.conftest import Command
@@ -211,6 +213,34 @@ def ctrl_c_is_heard() -> Iterator[None]:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.promise("P-62")
+async def test_an_outage_while_an_error_is_read_costs_the_error_and_not_the_watching() -> None:
+    wire = Wire()
+    app = App(faulty(MemoryBackend(), wire))
+
+    @app.task(name="t")
+    async def t(n: int) -> None: ...
+
+    class Seen:
+        def __init__(self) -> None:
+            self.sights: list[Sight] = []
+
+        def show(self, sight: Sight) -> None:
+            self.sights.append(sight)
+            if sight.event == "claimed":
+                wire.lose_request("get")
+
+        def close(self) -> None: ...
+
+    view = Seen()
+    async with app:
+        job = await t.enqueue(1)
+        holder = Holder(app)
+        await holder.gives_up(*await holder.claim(), ValueError("no"), Reason.DEAD)
+        assert await followed(job, view) == ENDS[State.FAILED]
+    assert [(sight.event, sight.note) for sight in view.sights][-1] == ("failed", None)
 
 
 @pytest.mark.promise("A-45")

@@ -39,7 +39,9 @@ NOT_ALL_DONE = 1
 
 names_argument = click.argument("names", metavar="[QUEUE/]ID...", nargs=-1)
 _all_option = click.option("--all", "is_for_all", is_flag=True, help="All that the filters choose, not ids.")
-_limit_option = click.option("--limit", type=click.IntRange(1), help="With --all: the oldest, that many.")
+_limit_option = click.option(
+    "--limit", type=click.IntRange(1), help="With --all: in each queue the oldest, that many."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from leasemq.app import App
+from leasemq.cli.choosing import queue_option
 from leasemq.cli.finding import readings
 from leasemq.cli.printing import print_json, print_text
 from leasemq.cli.target import looked_at, target_options
@@ -21,7 +22,7 @@ _Found = tuple[str, str, Sequence[Reason]]  # queue, id, reasons
 
 @click.command()
 @click.argument("name", metavar="[QUEUE/]ID")
-@click.option("--queue", help="The queue, if the id alone is not clear.")
+@queue_option
 @target_options
 def why(name: str, queue: str | None, url: str | None, app_name: str | None, as_json: bool) -> None:
     """Say why a job does not run, or ran more than once: the true reason first."""

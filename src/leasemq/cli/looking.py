@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from leasemq.app import App
-from leasemq.cli.choosing import filter_options, state_option, taken_filters
+from leasemq.cli.choosing import filter_options, queue_option, state_option, taken_filters
 from leasemq.cli.finding import found_job
 from leasemq.cli.history import HistoryOptions, attempt_row, history_options, progress_text, show_history
 from leasemq.cli.listing import LIST, Paging, cursor_option, limit_option, list_jobs
@@ -42,7 +42,7 @@ def jobs(queue: str | None, oldest_first: bool, limit: int, cursor: str | None, 
 
 @click.command()
 @click.argument("name", metavar="[QUEUE/]ID")
-@click.option("--queue", help="The queue, if the id alone is not clear.")
+@queue_option
 @history_options
 @target_options
 def job(

@@ -14,12 +14,13 @@ from typing import Any, Protocol
 import click
 
 from leasemq.app import App
+from leasemq.cli.choosing import queue_option
 from leasemq.cli.finding import found_job
 from leasemq.cli.printing import text_width
 from leasemq.cli.sight import Glyphs, Progress, Sight, bar_of, glyphs_for, json_of, line_of, progress_of
 from leasemq.cli.target import looked_at, target_options
 from leasemq.clock import Clock, wall_ms
-from leasemq.errors import CorruptRecord, JobNotFound
+from leasemq.errors import BackendUnavailable, CorruptRecord, JobNotFound
 from leasemq.feed import JobEvent
 from leasemq.job import Job
 from leasemq.protocol.failure import decode_error
@@ -132,7 +133,7 @@ class Screen:
 
 @click.command(epilog=EXITS)
 @click.argument("name", metavar="[QUEUE/]ID")
-@click.option("--queue", help="The queue, if the id alone is not clear.")
+@queue_option
 @target_options
 def watch(name: str, queue: str | None, url: str | None, app_name: str | None, as_json: bool) -> int:
     """Follow one job until it ends: what has happened to it, then what happens."""
@@ -191,7 +192,7 @@ async def _note(job: Job[Any], event: JobEvent) -> str | None:
         errors = [attempt.error for attempt in record.history if attempt.ended_ms == ended_ms]
         stored = errors[-1] if errors else None
         error = None if stored is None else decode_error(stored, job=job.id)
-    except (JobNotFound, CorruptRecord):
+    except (JobNotFound, CorruptRecord, BackendUnavailable):  # the events go on through an outage
         return None
     if error is not None:
         return f"{error.type}: {error.message}"
