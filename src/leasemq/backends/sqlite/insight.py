@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 
 import msgspec
 
@@ -146,11 +147,12 @@ def events(step: Step, queue: str, cursor: str | None, limit: int) -> EventPage:
     after = trimmed if cursor == "" else events_after(queue, cursor, trimmed, newest)
     page: list[Event] = []
     if book is not None and limit > 0:
-        # A row has at least one event, so so many rows are enough.
-        for first, at_ms, entries in _EVENTS.rows(step.connection, book.key, after, limit):
-            page.extend(_unpacked(queue, first, at_ms, entries, after))
-            if len(page) >= limit:
-                break
+        # A row has one event or many: so many rows are enough, and mostly far too many.
+        with closing(_EVENTS.each(step.connection, book.key, after, limit)) as rows:
+            for first, at_ms, entries in rows:
+                page.extend(_unpacked(queue, first, at_ms, entries, after))
+                if len(page) >= limit:
+                    break
     page = page[:limit]
     return EventPage(events=tuple(page), cursor=page[-1].cursor if page else str(after))
 

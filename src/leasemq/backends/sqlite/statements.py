@@ -5,7 +5,7 @@ from __future__ import annotations
 import pkgutil
 import re
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,14 @@ class Statement:
     def rows(self, connection: sqlite3.Connection, *values: object) -> list[Row]:
         """Run it and answer every row."""
         return connection.execute(self.sql, values).fetchall()
+
+    def each(self, connection: sqlite3.Connection, *values: object) -> Generator[Row, None, None]:
+        """Run it and answer row by row; whoever closes this early has read no more."""
+        cursor = connection.execute(self.sql, values)
+        try:
+            yield from cursor
+        finally:
+            cursor.close()
 
     def row(self, connection: sqlite3.Connection, *values: object) -> Row | None:
         """Run it and answer the first row."""

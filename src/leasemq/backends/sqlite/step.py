@@ -210,13 +210,12 @@ class Step:
         touched = [book for book in self._books.values() if book.changed or book.cancels]
         return [self._write(book) for book in touched]
 
-    def spill(self, book: Book) -> None:
-        """Write the events and follow-ups that have gathered, so that a long step does not hold them all."""
+    def _write_gathered(self, book: Book) -> None:
         if book.outbox:
             _OUTBOX_ADD.many(self.connection, [_outbox_row(book.key, entry) for entry in book.outbox])
             book.outbox = []
         if book.trail:
-            self._spill_trail(book)
+            self._write_trail(book)
         for start in range(0, len(book.events), EVENTS_PER_ROW):
             entries = book.events[start : start + EVENTS_PER_ROW]
             first = book.event_number + 1
@@ -224,7 +223,7 @@ class Step:
             _EVENT_ADD.run(self.connection, book.key, book.event_number, first, self.now_ms, _pack(entries))
         book.events = []
 
-    def _spill_trail(self, book: Book) -> None:
+    def _write_trail(self, book: Book) -> None:
         rows = [(one.job, self.now_ms, *one[2:]) for one in book.trail]
         _TRAIL_ADD.many(self.connection, rows)
         _TRAIL_TRIM.many(self.connection, {one[:2] for one in book.trail})
@@ -232,7 +231,7 @@ class Step:
 
     def _write(self, book: Book) -> Heard:
         before = book.event_number
-        self.spill(book)
+        self._write_gathered(book)
         if book.event_number > max(before, self.event_limit):
             _EVENT_TRIM.run(self.connection, book.key, book.event_number - self.event_limit)
         if book.changed:
