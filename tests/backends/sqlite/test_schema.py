@@ -94,6 +94,20 @@ async def test_the_store_id_outlives_every_process(opened: Open) -> None:
     assert len(first.store_id) == 32
 
 
+@pytest.mark.promise("P-93")
+async def test_who_looks_into_a_store_opens_it_while_another_program_writes(opened: Open, path: Path) -> None:
+    await (await opened()).enqueue("mail", [builders.new_job("a")])
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    try:
+        looking = SqliteBackend(path, busy_timeout_ms=1)
+        await looking.prepare()
+        assert (await looking.counts("mail")).waiting == 1
+        await looking.close()
+    finally:
+        other.close()
+
+
 @pytest.mark.promise("P-85")
 async def test_a_store_of_a_newer_release_is_left_alone(opened: Open, peek: Peek, path: Path) -> None:
     known = len(schema.MIGRATIONS)

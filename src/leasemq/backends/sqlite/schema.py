@@ -85,6 +85,9 @@ def _check_place(path: str) -> None:
 def _prepared(connection: WritingConnection, settings: Settings) -> str:
     until_ms = boot_ms() + settings.busy_timeout_ms
     _choose_wal(connection.raw, until_ms)
+    store_id = _found(connection.raw, settings.namespace)
+    if store_id is not None:
+        return store_id
     connection.begin(until_ms)
     _upgrade(connection.raw, settings.path)
     _STORE_ADD.run(connection.raw, settings.namespace, secrets.token_hex(16))
@@ -92,6 +95,18 @@ def _prepared(connection: WritingConnection, settings: Settings) -> str:
     assert row is not None
     connection.commit()
     return str(row[0])
+
+
+def _found(connection: sqlite3.Connection, namespace: str) -> str | None:
+    """Answer the id of a store that needs nothing written, so that who looks waits for no lock; else None."""
+    try:
+        version = _META_READ.row(connection)
+        if version is None or version[0] != len(MIGRATIONS):
+            return None
+        row = _STORE_READ.row(connection, namespace)
+    except sqlite3.Error:  # there is no store yet, or a write will tell what is wrong
+        return None
+    return None if row is None else str(row[0])
 
 
 def _choose_wal(connection: sqlite3.Connection, until_ms: int) -> None:
