@@ -3,7 +3,7 @@
 LeaseMQError
 ├── Refused                     fix the call: nothing was written
 │   ├── InvalidSetting          a limit, duration or option out of range (also ValueError)
-│   │   └── InvalidCursor       what is no cursor of this store's events
+│   │   └── InvalidCursor       what no earlier page or event of this store gave
 │   ├── InvalidName             a queue, id, key, task or namespace that is not allowed (also ValueError)
 │   │   ├── InvalidQueueName
 │   │   └── InvalidJobId
@@ -73,7 +73,7 @@ class InvalidSetting(Refused, ValueError):
 
 
 class InvalidCursor(InvalidSetting):
-    """A cursor is broken, or of another store."""
+    """A cursor is broken, or of another store, another list or another job."""
 
 
 class InvalidName(Refused, ValueError):

@@ -125,7 +125,7 @@ class Job(Generic[R]):
             cursor: of the page before; None begins with the oldest entry kept.
             limit: entries on the page, 1 to 1,000.
 
-        Raises: JobNotFound; InvalidSetting for a cursor that no page of this job gave.
+        Raises: JobNotFound; InvalidSetting, InvalidCursor for one that no page of this job gave.
         """
         whole("limit", limit, range(1, TRAIL_PAGE + 1))
         backend = (await self._connections.here()).backend

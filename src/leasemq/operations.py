@@ -136,7 +136,7 @@ class Insight(Protocol):
         Every event of the job but its removal, and every progress and log note, in one order; the newest
         `NewJob.trail` of them are kept, as long as the record is. None: there is no record of that life.
 
-        Raises: InvalidSetting for a cursor that no page of this life has given.
+        Raises: InvalidCursor for one that no page of this life has given.
         """
 
     async def announce(self, worker: WorkerInfo, ttl_ms: int) -> None:

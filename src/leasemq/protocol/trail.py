@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 
-from leasemq.errors import InvalidSetting
+from leasemq.errors import InvalidCursor
 from leasemq.protocol.insight import PAGE_BYTES, TrailEntry, TrailPage
 from leasemq.protocol.model import Ref
 from leasemq.protocol.names import shown, shown_value
@@ -20,14 +20,14 @@ def trail_after(cursor: object, ref: Ref, newest: int) -> int:
         ref: whose trail is asked for: a cursor of another job, or of another life of it, is refused.
         newest: the last number given there.
 
-    Raises: InvalidSetting.
+    Raises: InvalidCursor.
     """
     if cursor is None:
         return 0
     number, _, mark = cursor.partition(".") if isinstance(cursor, str) else ("", "", "")
     is_number = number.isascii() and number.isdigit() and len(number) < 20
     if not is_number or mark != _mark(ref) or int(number) > newest:
-        raise InvalidSetting(
+        raise InvalidCursor(
             f"cursor {shown_value(cursor)} was not given by an earlier page of the history of job "
             f"{shown(ref.id)}, generation {ref.generation}; leave it out to begin with the oldest entry kept"
         )

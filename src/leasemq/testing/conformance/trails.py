@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leasemq.errors import InvalidSetting
+from leasemq.errors import InvalidCursor, InvalidSetting
 from leasemq.protocol.insight import EventKind, TrailEntry, TrailPage
 from leasemq.protocol.model import TRAIL_LIMIT, Keep, Noted, NoteKind, State, Unique, UniqueMode
 from leasemq.testing.conformance import builders
@@ -235,10 +235,10 @@ async def test_a_cursor_of_another_trail_is_refused(queue: QueueUnderTest) -> No
     far = f"{int(number) + 1}.{mark}"
 
     for cursor in (there, elsewhere.cursor, far, f"-1.{mark}", number, "", "x", events.cursor):
-        with pytest.raises(InvalidSetting, match="cursor"):
+        with pytest.raises(InvalidCursor, match="cursor"):
             await trail(queue, cursor=cursor)
     await queue.enqueue("j", reuse=frozenset({State.COMPLETED}), trail=9)
-    with pytest.raises(InvalidSetting, match="generation 2"):
+    with pytest.raises(InvalidCursor, match="generation 2"):
         await trail(queue, cursor=here)
 
 
