@@ -93,13 +93,15 @@ class Job(Generic[R]):
             raise JobNotFound(f"no {self} any more: the id is now at generation {record.ref.generation}")
         return record
 
-    async def why(self) -> Sequence[Reason]:
+    async def why(self, *, elsewhere: bool = True) -> Sequence[Reason]:
         """Answer why the job does not run, or ran more than once: the true reason first.
 
-        By the same facts as a claim. Never empty: of a job that nobody knows it says so.
+        By the same facts as a claim. Never empty: of a job that nobody knows it says so; and, after a look
+        at each unless `elsewhere` is False, which other queues have the id.
         """
         asked = Asked(id=self.id, generation=self.generation, acceptance=self.acceptance)
-        return await explained((await self._connections.here()).backend, self.queue, asked)
+        backend = (await self._connections.here()).backend
+        return await explained(backend, self.queue, asked, elsewhere=elsewhere)
 
     async def progress(self) -> Progress | None:
         """Answer what the job said last with `ctx.progress`; None if it said nothing. Raises: JobNotFound."""
@@ -216,9 +218,9 @@ class Job(Generic[R]):
         """See `record`; for callers without an event loop."""
         return self._connections.call(self.record, "job.record()")
 
-    def why_sync(self) -> Sequence[Reason]:
+    def why_sync(self, *, elsewhere: bool = True) -> Sequence[Reason]:
         """See `why`; for callers without an event loop."""
-        return self._connections.call(self.why, "job.why()")
+        return self._connections.call(lambda: self.why(elsewhere=elsewhere), "job.why()")
 
     def progress_sync(self) -> Progress | None:
         """See `progress`; for callers without an event loop."""

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from leasemq import App, Unique
+from leasemq.backends.sqlite import SqliteBackend
 from leasemq.protocol.decide import Reason
 from tests.app.holder import Holder
 from tests.cli.conftest import Command
@@ -87,6 +88,26 @@ def test_an_unknown_id_is_told_with_what_was_looked_for_and_where_else_it_is(lea
     assert (elsewhere.code, elsewhere.out) == (1, "")
     assert "no job waits in queue default" in elsewhere.err
     assert "queue mail has a job of this id" in elsewhere.err
+
+
+@pytest.mark.promise("P-116")
+def test_a_search_in_all_queues_looks_into_each_once(
+    app: App, leasemq: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(12):
+        app.tasks["send"].options(queue=f"q{number}", id=f"in {number}").enqueue_sync("ada")
+    app.close_sync()
+    looked: list[str] = []
+    true = SqliteBackend.standing
+
+    async def counted(backend: SqliteBackend, queue: str, id_: str) -> Any:
+        looked.append(queue)
+        return await true(backend, queue, id_)
+
+    monkeypatch.setattr(SqliteBackend, "standing", counted)
+
+    assert leasemq("why", "in 7", AT).code == 0
+    assert sorted(looked) == sorted(f"q{number}" for number in range(12))
 
 
 @pytest.mark.promise("P-116")

@@ -61,7 +61,7 @@ async def _explained(app: App, name: str, queue: str | None) -> _Found:
     for one_queue, id_ in asked:
         if not _is_name(one_queue, id_):
             continue
-        reasons = await app.job(one_queue, id_).why()
+        reasons = await app.job(one_queue, id_).why(elsewhere=queue is not None)
         if is_known(reasons):
             answers.append((one_queue, id_, reasons))
         else:

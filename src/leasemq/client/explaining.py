@@ -16,11 +16,18 @@ from leasemq.protocol.why import Asked, Surroundings, explain, unknown
 _QUEUES_SEARCHED = 1_000
 
 
-async def explained(backend: Backend, queue: str, asked: Asked) -> tuple[Reason, ...]:
-    """Answer why a job does not run, or ran more than once; see `leasemq.protocol.why`."""
+async def explained(
+    backend: Backend, queue: str, asked: Asked, *, elsewhere: bool = True
+) -> tuple[Reason, ...]:
+    """Answer why a job does not run, or ran more than once; see `leasemq.protocol.why`.
+
+    Args:
+        elsewhere: say of an unknown id which other queues have it, after a look at each.
+    """
     standing = await backend.standing(queue, asked.id)
     if standing is None:
-        return (unknown(queue, asked.id, await _elsewhere(backend, queue, asked.id)),)
+        others = await _elsewhere(backend, queue, asked.id) if elsewhere else ()
+        return (unknown(queue, asked.id, others),)
     around = Surroundings(workers=await backend.workers(), parents=await _parents(backend, standing.record))
     return explain(asked, standing, around)
 
