@@ -179,6 +179,7 @@ async def test_a_job_past_its_ttl_never_runs_is_listed_and_gets_a_fresh_ttl_by_a
     with pytest.raises(JobExpired):
         await late.result(timeout=0)
     assert [record.ref.id for record in (await app.queue().dead()).jobs] == [late.id]
+    assert [letter.id for letter in await jobs.dead()] == [late.id]
 
     await app.queue().replay(late.id)
     record = await late.record()

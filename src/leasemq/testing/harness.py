@@ -23,7 +23,7 @@ from leasemq.errors import InvalidSetting, Refused
 from leasemq.events import Event, JobEnded
 from leasemq.logs import log_event
 from leasemq.protocol.insight import Filter, JobRecord
-from leasemq.protocol.model import Outcome, Ref, State
+from leasemq.protocol.model import DEAD, Outcome, Ref
 from leasemq.protocol.names import shown
 from leasemq.protocol.times import seconds_to_ms
 from leasemq.testing.course_of_time import CourseOfTime
@@ -182,12 +182,12 @@ class Harness:
         return self._call_sync(lambda: self._found(Filter(task=_name_of(task))))
 
     async def dead(self) -> list[SeenJob]:
-        """Answer the dead letters."""
-        return await self._call(lambda: self._found(Filter(states=frozenset({State.FAILED}))))
+        """Answer the dead letters: jobs that failed or expired."""
+        return await self._call(lambda: self._found(Filter(states=DEAD)))
 
     def dead_sync(self) -> list[SeenJob]:
         """See `dead`."""
-        return self._call_sync(lambda: self._found(Filter(states=frozenset({State.FAILED}))))
+        return self._call_sync(lambda: self._found(Filter(states=DEAD)))
 
     # ---- opening and closing
 
