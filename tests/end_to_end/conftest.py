@@ -18,11 +18,15 @@ def backend_name() -> str:
 
 
 @pytest.fixture(autouse=True)
-def _hang_ups_are_heard() -> Iterator[None]:
-    """Let the processes hear SIGHUP although nohup(1), around these tests, has it ignored."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+def _signals_are_heard() -> Iterator[None]:
+    """Let the processes hear what nohup(1), or a shell that runs the tests in its background, has ignored."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGHUP, signal.SIGINT)}
+    for number, handler in before.items():
+        if handler is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
     yield
-    signal.signal(signal.SIGHUP, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture

@@ -46,7 +46,7 @@ MEANS: dict[EventKind, frozenset[Move]] = {  # which moves an event may tell of
     EventKind.EXPIRED: frozenset({Move.EXPIRE}),
     EventKind.REPLAYED: frozenset({Move.REPLAY}),
 }
-STAYS = frozenset({EventKind.CANCEL_REQUESTED, EventKind.REPLACED, EventKind.RESCHEDULED})
+STAYS = frozenset({EventKind.CANCEL_REQUESTED, EventKind.REPLACED, EventKind.RESCHEDULED, EventKind.PROGRESS})
 NO_MOVE = frozenset({EventKind.REMOVED})
 
 
