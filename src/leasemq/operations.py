@@ -99,7 +99,7 @@ class Insight(Protocol):
         """Answer the records; None where there is none."""
 
     async def slips(self, queue: str, lives: Sequence[tuple[str, int]]) -> Sequence[Slip | None]:
-        """Answer results that outlived their record, by id and generation (0: the newest one).
+        """Answer results that outlived their record, by id and generation (0: the newest kept).
 
         A result due to be kept leaves a slip in the very step in which retention or `reuse` takes the
         completed record. An operator's removal leaves none, and takes those of the id along.

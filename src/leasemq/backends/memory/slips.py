@@ -27,8 +27,9 @@ class Slips:
 
     def find(self, id_: str, generation: int, now: int) -> Slip | None:
         """Answer the slip of one life of an id, or of its newest (0), while it is to be kept."""
-        slip = self._by_id.get(id_, {}).get(generation or self.newest(id_))
-        return slip if slip is not None and slip.until_ms > now else None
+        lives = self._by_id.get(id_, {}).values()
+        kept = {slip.ref.generation: slip for slip in lives if slip.until_ms > now}
+        return kept.get(generation or max(kept, default=0))
 
     def newest(self, id_: str) -> int:
         """Answer the newest generation of the id that has a slip; 0: none has."""

@@ -196,6 +196,26 @@ async def test_a_settlement_repeated_after_the_record_is_gone_changes_nothing(qu
     assert kept is not None
 
 
+@pytest.mark.promise("P-60", "E-30")
+@pytest.mark.parametrize("pruned", [True, False])
+async def test_the_newest_result_is_the_newest_that_is_kept_pruned_or_not(
+    queue: QueueUnderTest, pruned: bool
+) -> None:
+    await finish_with(queue, b"first", keep=ONLY_RESULT)
+    await finish_with(queue, b"second", keep=Keep(result_ms=1 * HOUR_MS, record_ms=0))
+    newest = await slip(queue, generation=0)
+    assert newest is not None
+    assert newest.result == b"second"
+    queue.clock.advance(1 * HOUR_MS)
+
+    if pruned:
+        await queue.backend.prune(queue.name, ALL)
+
+    newest = await slip(queue, generation=0)
+    assert newest is not None
+    assert (newest.ref.generation, newest.result) == (1, b"first")
+
+
 @pytest.mark.promise("P-60")
 async def test_slips_are_answered_in_the_order_asked_for(queue: QueueUnderTest) -> None:
     for number in range(3):
