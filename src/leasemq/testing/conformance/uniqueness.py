@@ -265,6 +265,23 @@ async def test_a_replay_whose_key_is_held_is_refused_and_names_the_holder(queue:
     assert await queue.record("a") == before
 
 
+@pytest.mark.promise("P-41", "P-54")
+async def test_a_throttled_job_is_replayed_without_its_key(queue: QueueUnderTest) -> None:
+    await queue.die("a", unique=THROTTLE)
+    queue.clock.advance(HOUR_MS)
+    holder = await _add(queue, "b", THROTTLE)
+    queue.clock.advance(1)
+
+    assert (await queue.replay("a")).change is Change.DONE
+    await queue.settle(builders.complete(await queue.lease()))
+    await queue.settle(builders.complete(await queue.lease()))
+
+    again = await _add(queue, "c", THROTTLE)
+    assert (again.acceptance, again.ref) == (Acceptance.SKIPPED, holder.ref)
+    queue.clock.advance(HOUR_MS - 1)
+    assert (await _add(queue, "d", THROTTLE)).created
+
+
 @pytest.mark.promise("P-41", "P-110")
 async def test_a_blocked_job_holds_its_key(queue: QueueUnderTest) -> None:
     await queue.put(builders.with_parent("a", "p", unique=SKIP))
