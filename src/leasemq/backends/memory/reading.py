@@ -78,6 +78,7 @@ def trail(
     if job is None or generation not in (None, job.ref.generation):
         return None
     after = trail_after(cursor, job.ref, job.trail_number)
-    oldest = job.trail[0].number if job.trail else 0
-    newer = (entry for entry in job.trail if entry.number > after)
+    kept = job.trail or ()
+    oldest = kept[0].number if kept else 0
+    newer = (entry for entry in kept if entry.number > after)
     return trail_page(job.ref, oldest, after, islice(newer, max(0, min(limit, TRAIL_PAGE))))
