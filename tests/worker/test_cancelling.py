@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
@@ -134,6 +134,34 @@ def test_a_cancellation_that_is_pushed_before_the_claims_answer_comes_is_not_for
         await stage.backend.cancel("q", [job])
         await stage.until_ended(job, patience_s=0.5 + PUSHED_MS / 1_000)
         assert (await stage.job(job)).state is State.CANCELLED
+
+    theatre(play)
+
+
+@pytest.mark.promise("P-50", "P-51")
+def test_a_cancellation_that_a_renewal_brings_before_the_function_keeps_it_from_starting(
+    theatre: Theatre,
+) -> None:
+    async def play(stage: Stage) -> None:
+        entered: list[int] = []
+
+        async def work() -> None:
+            entered.append(stage.clock())
+
+        async def slow_middleware(ctx: Ctx, go_on: Callable[[], Awaitable[Any]]) -> Any:
+            await pass_time(60)
+            return await go_on()
+
+        stage.task("work", work, around=slow_middleware)
+        job = await stage.enqueue("work")
+        process = stage.process(lease_ms=LEASE_MS)
+        process.wire.lose_reply("wait", times=1_000)
+        process.task = stage.spawn(process.worker.run())
+        await stage.until(_is_active(stage))
+        await stage.backend.cancel("q", [job])
+        await stage.until_ended(job, patience_s=LEASE_MS / 3_000 + 0.5)
+        record = await stage.job(job)
+        assert (record.state, record.attempts, record.failures, entered) == (State.CANCELLED, 1, 0, [])
 
     theatre(play)
 
