@@ -16,6 +16,8 @@ from leasemq.protocol.feed_cursor import Bookmark, positions_in
 from leasemq.protocol.insight import EARLIEST, Event, EventKind, JobRecord
 from leasemq.protocol.model import Ref
 
+_LOOK_S = 5.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
@@ -33,7 +35,9 @@ class Patience:
 
     @property
     def left_s(self) -> float | None:
-        """Seconds that are left."""
+        """Seconds that are left for the next events; an outage holds a mere look no longer than this."""
+        if self.only_looks:
+            return _LOOK_S
         return None if self.until_ms is None else max(0, self.until_ms - boot_ms()) / 1_000
 
 

@@ -15,6 +15,7 @@ from leasemq.protocol.insight import EVENT_AGE_MS, EventKind
 from leasemq.task import Task
 from leasemq.testing.faults import Wire, faulty
 from leasemq.testing.manual_clock import ManualClock
+from leasemq.testing.virtual_loop import run_virtual
 from tests.app.holder import Holder
 from tests.app.waiting import until
 
@@ -210,6 +211,21 @@ async def test_a_watcher_outlives_an_outage() -> None:
         wire.is_down = False
 
         assert await watching == [EventKind.ENQUEUED, EventKind.CANCELLED]
+
+
+@pytest.mark.promise("P-62", "P-82")
+def test_a_mere_look_does_not_wait_for_the_end_of_an_outage() -> None:
+    async def play() -> None:
+        wire = Wire()
+        app = App(faulty(MemoryBackend(), wire))
+        task: Task[[int], Any] = app.task(name="t")(sorted)  # type: ignore[arg-type]  # nobody runs it
+        async with app:
+            job = await task.enqueue(1)
+            wire.lose_request("events", times=1_000)
+            with pytest.raises(WaitTimeout):
+                await story(job, timeout=0)
+
+    run_virtual(play(), max_virtual_s=60)
 
 
 @pytest.mark.promise("P-60", "P-62")
