@@ -35,6 +35,13 @@ class _Writes:
     drops: list[JobRow] = field(default_factory=list)
     outliving: list[int] = field(default_factory=list)  # jobs dropped at once whose result is kept longer
 
+    def note_failure(self, key: int, settlement: Settlement) -> None:
+        """Add what an attempt failed with, and why the job did."""
+        if settlement.error is not None:
+            self.values.append((key, "error", settlement.error))
+        if settlement.reason is not None:
+            self.reasons.append((settlement.reason, key))
+
     def write(self, step: Step, book: Book) -> None:
         """Write it all, and move the books."""
         _SETTLE.many(step.connection, self.jobs)
@@ -128,20 +135,13 @@ def _apply(step: Step, book: Book, row: JobRow, settlement: Settlement, writes: 
     is_end = state in _TERMINAL
     if is_end:
         due_ms, ended_ms, result = row.due_ms, now, settlement.result
-        prune_ms = keep_until_ms = now + (settlement.keep_ms or 0)
-        if settlement.result_ms is not None:
-            result_until_ms = now + settlement.result_ms
-            if result is not None and result_until_ms < keep_until_ms:
-                prune_ms = result_until_ms
+        keep_until_ms, result_until_ms, prune_ms = _retention(settlement, now)
     if outcome == Outcome.STALLED:
         book.stalls += 1
         kind = _FAILED if is_end else kind
     elif outcome == Outcome.RELEASED:
         book.releases += 1
-    if settlement.error is not None:
-        writes.values.append((key, "error", settlement.error))
-    if settlement.reason is not None:
-        writes.reasons.append((settlement.reason, key))
+    writes.note_failure(key, settlement)
     # Flags as 0 and 1: Python's module takes detours for every type but int, str and float.
     failed, suspect = int(settlement.error is not None), int(settlement.suspect)
     writes.jobs.append(
@@ -172,6 +172,16 @@ def _apply(step: Step, book: Book, row: JobRow, settlement: Settlement, writes: 
         book.trace(key, number_or_zero(row.trail), row.attempts, EventKind(kind), settlement.state)
     if is_end:
         _end(step, book, row, settlement, writes)
+
+
+def _retention(settlement: Settlement, now: int) -> tuple[int, int | None, int]:
+    """Answer until when an ended job's record and its result are kept, and when the first of them goes."""
+    keep_until_ms = now + (settlement.keep_ms or 0)
+    if settlement.result_ms is None:
+        return keep_until_ms, None, keep_until_ms
+    result_until_ms = now + settlement.result_ms
+    prune_ms = keep_until_ms if settlement.result is None else min(keep_until_ms, result_until_ms)
+    return keep_until_ms, result_until_ms, prune_ms
 
 
 def _end(step: Step, book: Book, row: JobRow, settlement: Settlement, writes: _Writes) -> None:
