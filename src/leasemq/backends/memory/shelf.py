@@ -152,13 +152,14 @@ class Shelf:
 
     def tell(self, job: Stored, kind: EventKind, value: bytes | None = None) -> None:
         """Write one event, into the job's own trail too; the newest are kept."""
-        job.trace(self.clock(), kind, value)
+        now = self.clock()
+        job.trace(now, kind, value)
         self.event_number += 1
         self.has_news = True
         self.events.append(
             Event(
                 cursor=str(self.event_number),
-                at_ms=self.clock(),
+                at_ms=now,
                 ref=job.ref,
                 kind=kind,
                 state=job.state,
