@@ -66,7 +66,7 @@ print(json.dumps(told))
 
 
 @pytest.mark.slow
-@pytest.mark.promise("P-44", "P-60", "E-2", "E-8")
+@pytest.mark.promise("P-44", "P-60", "A-1", "E-2", "E-8")
 def test_a_stored_handle_gets_its_own_lifes_value_or_error_in_any_process(place: Place) -> None:
     folder: Path = place.folder
     (folder / "shop.py").write_text(SHOP)

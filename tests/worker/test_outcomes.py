@@ -457,6 +457,7 @@ def test_a_function_sees_its_fence_and_a_key_that_outlives_the_attempt(theatre: 
         of_job = [entry for entry in seen if entry[1] == seen[0][1]]
         assert len(of_job) == 2
         assert of_job[0][0] < of_job[1][0]
+        assert [entry[0] for entry in of_job] == [attempt.fence for attempt in record.history]
         assert of_job[0][2] == of_job[1][2] != of_job[0][1]
         assert [entry[3] for entry in of_job] == [None, {"page": 1}]
         assert len({entry[1] for entry in seen}) == 2
