@@ -13,12 +13,11 @@ import pytest
 
 from leasemq import App, Job
 from leasemq.backends.memory import MemoryBackend
-from leasemq.backends.memory.listening import MemoryListener
 from leasemq.backends.sqlite import SqliteBackend
-from leasemq.backends.sqlite.listening import SqliteListener
 from leasemq.client import lookout
+from leasemq.hearing import Ear
 from leasemq.protocol.decide import Returned, decide
-from leasemq.protocol.model import Lease, Ref, Settled
+from leasemq.protocol.model import Lease, Ref, Settled, Wake
 from leasemq.task import Task
 from leasemq.testing.virtual_loop import VirtualClock, VirtualLoop, pass_time
 from tests.app.holder import Holder
@@ -204,13 +203,13 @@ def test_the_end_of_a_job_that_nobody_waits_for_is_pushed_to_nobody(
 ) -> None:
     """Though somebody listens, for another job of the same queue."""
     pushed: list[frozenset[Ref]] = []
-    for kind in (MemoryListener, SqliteListener):
+    true = Ear.hear
 
-        def note(listener: Any, *heard: Any, notes: Callable[..., None] = kind._note) -> None:
-            pushed.append(heard[2])
-            notes(listener, *heard)
+    def hear(ear: Ear, told: Wake) -> None:
+        pushed.append(told.ended)
+        true(ear, told)
 
-        monkeypatch.setattr(kind, "_note", note)
+    monkeypatch.setattr(Ear, "hear", hear)
 
     async def play(hall: Hall) -> None:
         others = await hall.task.enqueue_many([(number,) for number in range(1_000)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -10,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from leasemq.backends.sqlite.step import Heard
+from leasemq.hearing import Ear
 from leasemq.protocol.model import Ref, Wake
 
 _OWN_STEPS = 256  # own steps remembered; one forgotten too early is told twice, which is harmless
@@ -28,16 +28,11 @@ class SqliteListener:
 
     def __init__(self, queues: Sequence[str], seen: Mapping[str, Seen]) -> None:
         self.seen = seen
-        self._loop = asyncio.get_running_loop()
-        self._heard = asyncio.Event()
+        self._ear = Ear()
         self._queues = frozenset(queues)
         self._guard = threading.Lock()  # the interest is read by the threads that hear
         self._interest: dict[str, set[Ref]] = {}
         self._followed: frozenset[str] = frozenset()
-        self._woken: set[str] = set()
-        self._cancels: set[Ref] = set()
-        self._ended: set[Ref] = set()
-        self._changed: set[str] = set()
 
     def interest(self, refs: Iterable[Ref]) -> None:
         """See `Listener.interest`."""
@@ -64,21 +59,7 @@ class SqliteListener:
 
     async def wait(self, timeout_ms: int) -> Wake:
         """See `Listener.wait`."""
-        try:
-            async with asyncio.timeout(timeout_ms / 1_000):
-                await self._heard.wait()
-        except TimeoutError:
-            return Wake()
-        self._heard.clear()
-        wake = Wake(
-            queues=frozenset(self._woken),
-            cancels=frozenset(self._cancels),
-            ended=frozenset(self._ended),
-            changed=frozenset(self._changed),
-        )
-        for heard in (self._woken, self._cancels, self._ended, self._changed):
-            heard.clear()
-        return wake
+        return await self._ear.wait(timeout_ms)
 
     def watched(self) -> frozenset[str]:
         """Answer the queues in which something may happen that it wants to hear of."""
@@ -93,19 +74,19 @@ class SqliteListener:
     def hear(self, heard: Heard) -> None:
         """Take in what happened in a queue, from whatever thread."""
         is_mine = heard.queue in self._queues
-        woken = heard.queue if is_mine and heard.woken else None
-        cancels = heard.cancels if is_mine else frozenset()
+        is_changed = heard.changed and heard.queue in self._followed
         ended = self._wanted(heard)
-        changed = heard.queue if heard.changed and heard.queue in self._followed else None
-        if woken is None and changed is None and not cancels and not ended:
+        if not ended and not is_changed and not (is_mine and (heard.woken or heard.cancels)):
             return
-        if _is_running(self._loop):
-            self._note(woken, cancels, ended, changed)
-            return
-        try:
-            self._loop.call_soon_threadsafe(self._note, woken, cancels, ended, changed)
-        except RuntimeError:
-            return  # its loop is closed: nobody waits in it
+        mine = frozenset({heard.queue})
+        self._ear.hear(
+            Wake(
+                queues=mine if heard.woken and is_mine else frozenset(),
+                cancels=heard.cancels if is_mine else frozenset(),
+                ended=ended,
+                changed=mine if is_changed else frozenset(),
+            )
+        )
 
     def _wanted(self, heard: Heard) -> frozenset[Ref]:
         """Answer those of the jobs that ended which it wants to hear of."""
@@ -114,24 +95,6 @@ class SqliteListener:
         ended = {Ref(queue=heard.queue, id=id_, generation=life) for id_, life in heard.ended}
         with self._guard:
             return frozenset(ended & self._interest.get(heard.queue, set()))
-
-    def _note(
-        self, woken: str | None, cancels: frozenset[Ref], ended: frozenset[Ref], changed: str | None
-    ) -> None:
-        if woken is not None:
-            self._woken.add(woken)
-        if changed is not None:
-            self._changed.add(changed)
-        self._cancels |= cancels
-        self._ended |= ended
-        self._heard.set()
-
-
-def _is_running(loop: asyncio.AbstractEventLoop) -> bool:
-    try:
-        return asyncio.get_running_loop() is loop
-    except RuntimeError:
-        return False
 
 
 class Audience:
