@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from leasemq.errors import InvalidJobId, InvalidQueueName
-from leasemq.protocol.model import HISTORY_LIMIT, Fence, FollowUpKind, Note, Noted, NoteKind, State
+from leasemq.protocol.model import HISTORY_LIMIT, Fence, FollowUpKind, Note, Noted, NoteKind, Ref, State
 from leasemq.testing.conformance import builders
 from leasemq.testing.conformance.queue_under_test import ALL, QueueUnderTest
 
@@ -84,6 +84,22 @@ async def test_an_offer_is_a_follow_up_that_names_its_creator(queue: QueueUnderT
     assert (entry.kind, entry.child.queue, entry.child.id) == (FollowUpKind.OFFER, "children", "child")
     assert entry.job is not None
     assert (entry.job.id, entry.job.payload, entry.job.creator) == ("child", builders.PAYLOAD, lease.ref)
+
+
+@pytest.mark.promise("E-47")
+@pytest.mark.parametrize("claimed", [None, Ref(queue="elsewhere", id="another", generation=5)])
+async def test_the_creator_of_an_offered_job_is_who_offers_it_whatever_the_offer_says(
+    queue: QueueUnderTest, claimed: Ref | None
+) -> None:
+    lease = await queue.start()
+    child = builders.new_job("child", creator=claimed)
+    note = Note(job_id="j", fence=lease.fence, kind=NoteKind.OFFER, queue="children", child=child)
+
+    await queue.note(note)
+
+    (entry,) = await queue.backend.outbox(queue.name, ALL)
+    assert entry.job is not None
+    assert entry.job.creator == lease.ref
 
 
 @pytest.mark.promise("P-110", "E-47")

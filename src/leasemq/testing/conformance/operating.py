@@ -53,6 +53,18 @@ async def test_a_waiting_job_can_be_put_off(queue: QueueUnderTest) -> None:
     assert await queue.claim_ids() == ["j"]
 
 
+@pytest.mark.promise("P-53", "P-32")
+async def test_a_waiting_job_that_is_made_due_now_keeps_its_place(queue: QueueUnderTest) -> None:
+    await queue.enqueue("a", "b")
+    told = await queue.events()
+
+    (changed,) = await queue.backend.reschedule(queue.name, ["a"], 0)
+
+    assert (changed.change, changed.state) == (Change.DONE, State.WAITING)
+    assert await queue.events() == told
+    assert await queue.claim_ids() == ["a", "b"]
+
+
 @pytest.mark.promise("P-53", "P-31")
 async def test_a_scheduled_job_can_be_given_another_due_time(queue: QueueUnderTest) -> None:
     await queue.enqueue("sooner", "later", delay_ms=HOUR_MS)
