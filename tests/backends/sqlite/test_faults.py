@@ -228,8 +228,31 @@ async def test_a_file_of_another_kind_is_refused_and_left_as_it_is(path: Path) -
 
 
 async def test_a_missing_folder_is_told(tmp_path: Path) -> None:
-    with pytest.raises(BackendUnavailable, match="does its folder exist"):
+    with pytest.raises(BackendUnavailable, match="is it there, in its folder"):
         await SqliteBackend(tmp_path / "nowhere" / "jobs.db").prepare()
+
+
+@pytest.mark.promise("P-82", "P-93")
+async def test_a_file_that_is_gone_for_a_while_is_an_outage_and_not_made_anew(
+    opened: Open, path: Path, tmp_path: Path
+) -> None:
+    await (await opened()).enqueue("mail", [builders.new_job("a")])
+    backend = await opened()  # whose connections are opened when they are first used
+    away = tmp_path / "away"
+    away.mkdir()
+    for file in tmp_path.glob("jobs.db*"):
+        file.rename(away / file.name)
+
+    with pytest.raises(BackendUnavailable, match="is it there"):
+        await backend.enqueue("mail", [builders.new_job("b")])
+    with pytest.raises(BackendUnavailable, match="is it there"):
+        await backend.counts("mail")
+    assert not path.exists()
+
+    for file in away.iterdir():
+        file.rename(path.with_name(file.name))
+    await backend.enqueue("mail", [builders.new_job("b")])
+    assert (await backend.counts("mail")).accepted == 2
 
 
 @pytest.mark.promise("P-99")

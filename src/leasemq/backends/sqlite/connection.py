@@ -6,6 +6,7 @@ import secrets
 import sqlite3
 import threading
 from contextlib import suppress
+from pathlib import Path
 
 from leasemq.backends.sqlite.faults import is_busy
 from leasemq.backends.sqlite.forking import AtWork
@@ -18,8 +19,10 @@ _PAUSE_SECONDS = 0.002  # longest pause between two tries for the database's loc
 
 def opened(settings: Settings, sync: Sync) -> sqlite3.Connection:
     """Open a connection that begins its transactions itself, usable from any one thread at a time."""
+    mode = "rw" if settings.is_prepared else "rwc"
     connection = sqlite3.connect(
-        settings.path,
+        f"{Path(settings.path).absolute().as_uri()}?mode={mode}",
+        uri=True,
         timeout=settings.busy_timeout_ms / 1_000,
         isolation_level=None,
         check_same_thread=False,

@@ -225,7 +225,7 @@ def remove(
 
 def _result_removed(step: Step, book: Book, job_id: str) -> Changed:
     """Remove results that outlived their record."""
-    if _SLIP_FORGET.run(step.connection, book.key, job_id):
+    if _SLIP_FORGET.run(step.connection, book.key, json_array([job_id])):
         return Changed(change=Change.DONE, state=State.COMPLETED)
     return Changed(change=Change.NOT_FOUND)
 
@@ -234,8 +234,7 @@ def _removed(step: Step, book: Book, row: JobRow, states: frozenset[State], *, f
     is_elsewhere = row.state in book.counts and row.state not in states
     if is_elsewhere or (row.state == State.ACTIVE and not force):
         return _illegal(book, row)
-    drop(step, book, [row])
-    _SLIP_FORGET.run(step.connection, book.key, row.id)
+    _drop_with_results(step, book, [row])
     return Changed(change=Change.DONE, state=State(row.state) if row.state in book.counts else None)
 
 
@@ -249,8 +248,14 @@ def drain(step: Step, queue: str, states: frozenset[State], limit: int) -> int:
         left = max(limit - len(rows), 0)
         if state in states and left:
             rows += [JobRow._make(row) for row in selection.rows(step.connection, book.key, left)]
-    drop(step, book, rows)
+    _drop_with_results(step, book, rows)
     return len(rows)
+
+
+def _drop_with_results(step: Step, book: Book, rows: Sequence[JobRow]) -> None:
+    """Delete jobs on an operator's word: no result of any life of their ids stays."""
+    drop(step, book, rows)
+    _SLIP_FORGET.run(step.connection, book.key, json_array(row.id for row in rows))
 
 
 def purge(step: Step, queue: str, states: frozenset[State], older_than_ms: int, limit: int) -> int:
@@ -266,7 +271,7 @@ def purge(step: Step, queue: str, states: frozenset[State], older_than_ms: int, 
     ]
     found.sort(key=lambda row: row[:2])  # ended, then key: order of acceptance
     rows = [JobRow._make(row[1:]) for row in found[: max(limit, 0)]]
-    drop(step, book, rows)
+    _drop_with_results(step, book, rows)
     return len(rows)
 
 

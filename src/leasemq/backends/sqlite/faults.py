@@ -53,7 +53,7 @@ def translated(error: sqlite3.Error, path: str, *, committing: bool = False) -> 
         case sqlite3.SQLITE_READONLY:
             return BackendUnavailable(f"{path!r} is read-only: make file and folder writable ({error})")
         case sqlite3.SQLITE_CANTOPEN:
-            return BackendUnavailable(f"{path!r} cannot be opened: does its folder exist? ({error})")
+            return BackendUnavailable(f"{path!r} cannot be opened: is it there, in its folder? ({error})")
         case sqlite3.SQLITE_NOTADB:
             return Unsupported(f"{path!r} is not an SQLite database: name another file ({error})")
         case sqlite3.SQLITE_CORRUPT:

@@ -57,12 +57,13 @@ def prepared(settings: Settings) -> tuple[Settings, str]:
 
     Raises: SchemaTooNew, Unsupported, BackendUnavailable.
     """
-    settings = replace(settings, path=os.path.abspath(settings.path))  # whatever chdir follows
+    path = os.path.abspath(settings.path)  # whatever chdir follows
+    settings = replace(settings, path=path, is_prepared=False)
     _check_place(settings.path)
     connection = WritingConnection(settings, settings.sync)
     try:
         with connection.at_work:
-            return settings, _prepared(connection, settings)
+            return replace(settings, is_prepared=True), _prepared(connection, settings)
     except sqlite3.Error as error:
         raise translated(error, settings.path) from error
     finally:

@@ -31,6 +31,7 @@ class Settings:
     busy_timeout_ms: int
     event_limit: int
     request_limit: int
+    is_prepared: bool = False  # so that a file which is gone by now is missed, not made anew
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
