@@ -61,9 +61,9 @@ def _run(request: dict[str, Any]) -> int:
 
     try:
         return int(pytest.main(request["arguments"]))
-    except BaseException:  # what would end an interpreter ends this fork, and only it
+    except BaseException:  # as an interpreter would end with it; a fault can bring that about at the very end
         traceback.print_exc()
-        return 3
+        return 1
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
