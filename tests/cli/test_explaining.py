@@ -88,6 +88,12 @@ def test_an_unknown_id_is_told_with_what_was_looked_for_and_where_else_it_is(lea
     assert (elsewhere.code, elsewhere.out) == (1, "")
     assert "no job waits in queue default" in elsewhere.err
     assert "queue mail has a job of this id" in elsewhere.err
+    for mistyped in ("default/waits", "mial/waits"):
+        for command in ("why", "job", "watch", "cancel"):
+            told = leasemq(command, mistyped, AT)
+            assert (told.code, told.out) == (1, ""), command
+            assert told.err.endswith("; there is mail/waits\n"), (command, told.err)
+    assert leasemq("job", "waits", "--queue", "default", AT).err.endswith("; there is mail/waits\n")
 
 
 @pytest.mark.promise("P-116")

@@ -9,7 +9,7 @@ import click
 
 from leasemq.app import App
 from leasemq.cli.choosing import queue_option
-from leasemq.cli.finding import readings
+from leasemq.cli.finding import namesakes, readings
 from leasemq.cli.printing import print_json, print_text
 from leasemq.cli.target import looked_at, target_options
 from leasemq.client.explaining import is_known
@@ -73,10 +73,10 @@ async def _explained(app: App, name: str, queue: str | None) -> _Found:
         return answers[0]
     if queue is not None and unknown:
         raise JobNotFound(unknown[0].says)
-    looked_in = many(len(await app.queues()), "queue")
+    looked_in, also = many(len(await app.queues()), "queue"), await namesakes(app, name, queue)
     raise JobNotFound(
         f"there is no job {shown(name)}; looked in {looked_in}: it was never enqueued here, or its record is"
-        " no longer kept, or its unique key was held and the holder was answered"
+        f" no longer kept, or its unique key was held and the holder was answered{also}"
     )
 
 

@@ -29,16 +29,35 @@ async def found_job(app: App, name: str, queue: str | None) -> JobRecord:
         where = f" in queue {shown(queue)}" if queue is not None else ""
         raise JobNotFound(
             f"no job {shown(name)}{where}: it was never enqueued here, or its record is no longer kept"
+            f"{await namesakes(app, name, queue)}"
         )
     return found[0]
 
 
+async def namesakes(app: App, name: str, queue: str | None) -> str:
+    """Answer, for the end of a complaint, where else jobs of that id are; nothing if there are none.
+
+    Args:
+        queue: given with `--queue`; without it, each end of the name that a slash cuts off may be the id.
+    """
+    ends = [name] if queue is not None else [id_ for _, id_ in _cuts(name)]
+    known = await app.queues() if ends else ()
+    there = [
+        f"{shown(place)}/{shown(id_)}" for id_ in ends for place in known if await _stored(app, place, id_)
+    ]
+    return f"; there is {', '.join(there)}" if there else ""
+
+
 async def readings(app: App, name: str) -> list[tuple[str, str]]:
     """Answer each way to read the name: an id in any queue, or a queue and an id."""
-    cuts = [place for place, character in enumerate(name) if character == "/"]
-    split = [(name[:cut], name[cut + 1 :]) for cut in cuts]
     known = await app.queues()
-    return [(queue, name) for queue in known] + [(queue, id_) for queue, id_ in split if queue in known]
+    split = [(queue, id_) for queue, id_ in _cuts(name) if queue in known]
+    return [(queue, name) for queue in known] + split
+
+
+def _cuts(name: str) -> list[tuple[str, str]]:
+    cuts = [place for place, character in enumerate(name) if character == "/"]
+    return [(name[:cut], name[cut + 1 :]) for cut in cuts]
 
 
 async def _stored(app: App, queue: str, id_: str) -> JobRecord | None:
