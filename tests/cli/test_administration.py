@@ -293,7 +293,7 @@ def test_jobs_are_listed_from_the_oldest_on_and_by_age(stocked: App, leasemq: Co
         (["reschedule", "later", "--in", "soon"], "'soon' is no duration; say 90, 15m, 2h or 7d"),
         (["reschedule", "later", "--in", "9" * 20 + "d"], "over 100 years"),
         (["reschedule", "later", "--at", "noon"], "'noon' is no instant"),
-        (["reschedule", "later", "--at", "2030-01-01T00:00"], "has no time zone"),
+        (["reschedule", "later", "--at", "2030-01-01T00:00"], "has no time zone; say 2030-01-31T09:00+00:00"),
         (["reprioritise", "waits", "--priority", "101"], "not in the range"),
         (["drain", "mail", "--state", "active"], "'active' is not one of"),
         (["purge", "mail", "--state", "waiting"], "'waiting' is not one of"),

@@ -48,13 +48,16 @@ class Moment(click.ParamType[datetime]):
     name = "moment"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
-        """Answer it as a datetime; one without a time zone is refused where it is used."""
+        """Answer it as a datetime with a time zone."""
         if isinstance(value, datetime):
             return value
         try:
-            return datetime.fromisoformat(str(value))
+            moment = datetime.fromisoformat(str(value))
         except ValueError:
             self.fail(f"{shown(str(value))!r} is no instant; say 2030-01-31T09:00+00:00", param, ctx)
+        if moment.utcoffset() is None:
+            self.fail(f"{shown(str(value))!r} has no time zone; say 2030-01-31T09:00+00:00", param, ctx)
+        return moment
 
 
 queue_option = click.option("--queue", help="The queue, if the id alone is not clear.")
