@@ -37,7 +37,8 @@ def check_states_among(
     """Answer the states. Raises: InvalidSetting for none, or one that the verb does not touch."""
     chosen = check_states(given)
     if not chosen or not chosen <= allowed:
-        raise InvalidSetting(f"{verb} takes the states {', '.join(sorted(allowed))}, not {sorted(chosen)}")
+        said = ", ".join(sorted(chosen - allowed)) or "none"
+        raise InvalidSetting(f"{verb} takes the states {', '.join(sorted(allowed))}, not {said}")
     return chosen
 
 

@@ -28,7 +28,7 @@ from leasemq.protocol.failure import ErrorRecord, decode_error
 from leasemq.protocol.insight import CancelAnswer, JobRecord, Slip
 from leasemq.protocol.model import Acceptance, Ref, State
 from leasemq.protocol.names import check_job_id, check_queue, shown
-from leasemq.protocol.reasons import Reason
+from leasemq.protocol.reasons import Reason, many
 from leasemq.protocol.times import seconds_to_ms
 from leasemq.protocol.trail import TRAIL_PAGE
 from leasemq.protocol.why import Asked
@@ -180,7 +180,8 @@ class Job(Generic[R]):
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1_000):
                 found = await ends.ended(Ref(queue=self.queue, id=self.id, generation=generation))
         except TimeoutError as error:
-            raise WaitTimeout(f"{self} has not ended within {timeout}; it goes on", job=self) from error
+            within = "" if timeout_ms is None else f" within {timeout_ms / 1_000:g} s"
+            raise WaitTimeout(f"{self} has not ended{within}; it goes on", job=self) from error
         return self._outcome(found, generation)
 
     async def watch(
@@ -308,15 +309,15 @@ class Job(Generic[R]):
         reason = record.reason or "error"
         if record.error is None:
             return JobFailed(
-                f"{self} failed, reason {reason}, after {record.attempts} attempts "
-                f"and {record.stalls} stalls",
+                f"{self} failed, reason {reason}, after {many(record.attempts, 'attempt')} "
+                f"and {many(record.stalls, 'stall')}",
                 error_type=reason,
                 error_message="",
                 traceback="",
             )
         failure = self._failure(record.task, record.attempts, record.error)
         return JobFailed(
-            f"{self} failed, reason {reason}, after {record.attempts} attempts: "
+            f"{self} failed, reason {reason}, after {many(record.attempts, 'attempt')}: "
             f"{failure.error_type}: {failure.error_message}",
             error_type=failure.error_type,
             error_message=failure.error_message,

@@ -161,7 +161,7 @@ async def test_drain_purge_and_obliterate_answer_how_many(
             await queue.obliterate()
         assert await queue.obliterate(force=True) == 1
         with pytest.raises(
-            InvalidSetting, match="purge takes the states cancelled, completed, expired, failed"
+            InvalidSetting, match="purge takes the states cancelled, completed, expired, failed, not waiting"
         ):
             await queue.purge(["waiting"])
     assert lease.attempts == 1

@@ -80,15 +80,17 @@ async def test_each_end_is_told_apart(app: App, task: Task[[int], Any], holder: 
         failed, stalled, cancelled = await task.enqueue_many([(1,), (2,), (3,)])
         (lease,) = await holder.claim()
         await holder.gives_up(lease, ValueError("no such account"), Reason.DEAD)
-        with pytest.raises(JobFailed, match="no such account") as failure:
+        with pytest.raises(JobFailed, match="after 1 attempt: ValueError: no such account") as failure:
             await failed.result()
         assert (failure.value.error_type, failure.value.error_message) == ("ValueError", "no such account")
         assert "ValueError: no such account" in failure.value.traceback
         await cancelled.cancel()
         with pytest.raises(JobCancelled, match=cancelled.id):
             await cancelled.result()
-        with pytest.raises(WaitTimeout, match="has not ended"):
+        with pytest.raises(WaitTimeout, match=r"has not ended$"):
             await stalled.result(timeout=0)
+        with pytest.raises(WaitTimeout, match=r"has not ended within 0\.01 s; it goes on$"):
+            await stalled.result(timeout=timedelta(milliseconds=10))
         with pytest.raises(JobNotFound, match="unknown"):
             await task.job("unknown").result()
         assert issubclass(WaitTimeout, TimeoutError)

@@ -37,8 +37,9 @@ def test_an_unknown_scheme_is_answered_with_those_that_are_known() -> None:
 
 
 def test_a_path_in_place_of_a_url_is_answered_with_the_url() -> None:
-    with pytest.raises(UnknownScheme, match=r"say sqlite:///jobs\.db"):
-        open_backend("jobs.db")
+    for path in ("jobs.db", "sqlite:jobs.db"):
+        with pytest.raises(UnknownScheme, match=r"say sqlite:///jobs\.db"):
+            open_backend(path)
 
 
 @pytest.mark.promise("P-90")

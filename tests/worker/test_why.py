@@ -92,6 +92,7 @@ def test_a_task_that_the_only_worker_does_not_know_is_named(theatre: Theatre) ->
         assert worker.tasks == ("also known", "known")
         assert (given_back.kind, given_back.values["task"]) == (Why.GIVEN_BACK, "unknown")
         assert (no_task.kind, no_task.values["tasks_known"]) == (Why.NO_TASK, ["also known", "known"])
+        assert no_task.says.endswith("the 1 worker there knows also known, known")
 
     theatre(play)
 

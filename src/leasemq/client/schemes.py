@@ -68,7 +68,7 @@ def checked_scheme(url: str, schemes: Mapping[str, Scheme] = SCHEMES) -> Scheme:
     name, separator, _ = url.partition("://")
     here = ", ".join(f"{known}://" for known, scheme in schemes.items() if scheme.open is not None)
     if not separator or name not in schemes:
-        remedy = "" if separator else f"; for a file say sqlite:///{shown(url)}"
+        remedy = "" if separator else f"; for a file say sqlite:///{shown(url.removeprefix('sqlite:'))}"
         raise UnknownScheme(
             f"no backend answers to the URL {mask_url(url)}; "
             f"known schemes are {', '.join(sorted(schemes))}{remedy}"

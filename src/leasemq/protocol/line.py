@@ -33,7 +33,7 @@ def nobody_for(queue: str, task: str, workers: Sequence[WorkerInfo]) -> Reason |
     return Reason(
         kind=Why.NO_TASK,
         says=f"No live worker on queue {shown(queue)} knows task {shown(task)}; the"
-        f" {many(len(on_queue), 'worker')} there know {_listed(known)}",
+        f" {many(len(on_queue), 'worker there knows', 'workers there know')} {_listed(known)}",
         remedy="deploy the code of the task to a worker of this queue, or give a task this name as an alias",
         values={"task": task, "workers": len(on_queue), "tasks_known": known},
     )
