@@ -80,7 +80,10 @@ class Control(Protocol):
         """
 
     async def purge(self, queue: str, states: frozenset[State], older_than_ms: int, limit: int) -> int:
-        """Delete up to `limit` jobs that ended in `states` at least `older_than_ms` ago; answers how many."""
+        """Delete up to `limit` jobs that ended in `states` at least `older_than_ms` ago; answers how many.
+
+        As by `remove` and `drain`, results of earlier lives of their ids go too.
+        """
 
     async def obliterate(self, queue: str, *, force: bool) -> int | None:
         """Delete every job of the queue; answers how many. Repeatable, and cut short it is partly done.

@@ -105,7 +105,7 @@ def remove(shelf: Shelf, job_id: str, states: frozenset[State], *, force: bool) 
 def drain(shelf: Shelf, states: frozenset[State], limit: int) -> int:
     """See `Control.drain`."""
     waiting = (job for job in shelf.jobs.values() if job.state in states & NOT_STARTED)
-    return _drop_all(shelf, islice(sorted(waiting, key=_drained_in_order), limit))
+    return _drop_all(shelf, islice(sorted(waiting, key=_drained_in_order), max(limit, 0)))
 
 
 def _drained_in_order(job: Stored) -> tuple[object, ...]:
@@ -127,7 +127,7 @@ def purge(shelf: Shelf, states: frozenset[State], older_than_ms: int, limit: int
         if job.state in states and job.ended_ms is not None and job.ended_ms <= newest
     ]
     ended.sort(key=lambda row: row[:2])
-    return _drop_all(shelf, (job for _, _, job in ended[:limit]))
+    return _drop_all(shelf, (job for _, _, job in ended[: max(limit, 0)]))
 
 
 def obliterate(shelf: Shelf, *, force: bool) -> int | None:
@@ -166,9 +166,11 @@ def _prune_jobs(shelf: Shelf, now: int, limit: int) -> int:
 
 
 def _drop_all(shelf: Shelf, jobs: Iterable[Stored]) -> int:
+    """Delete jobs on an operator's word: no result of any life of their ids stays."""
     dropped = 0
     for job in list(jobs):
         shelf.drop(job)
+        shelf.slips.forget(job.ref.id)
         dropped += 1
     return dropped
 

@@ -173,6 +173,23 @@ async def test_a_purged_record_leaves_no_result(queue: QueueUnderTest) -> None:
 
 
 @pytest.mark.promise("P-53", "P-60")
+async def test_draining_and_purging_take_the_results_of_earlier_lives_and_of_no_other_id(
+    queue: QueueUnderTest,
+) -> None:
+    for job_id in ("ends", "waits", "other"):
+        await queue.finish(job_id, keep=ONLY_RESULT)
+    await queue.finish("ends")
+    await queue.enqueue("waits")
+
+    assert await queue.backend.purge(queue.name, frozenset({State.COMPLETED}), 0, ALL) == 1
+    assert await queue.backend.drain(queue.name, ALL) == 1
+
+    assert await slip(queue, "ends", 0) is None
+    assert await slip(queue, "waits", 0) is None
+    assert await slip(queue, "other", 0) is not None
+
+
+@pytest.mark.promise("P-53", "P-60")
 async def test_obliterating_a_queue_takes_every_result(queue: QueueUnderTest) -> None:
     await queue.finish("gone", keep=ONLY_RESULT)
     await queue.finish("there", keep=LONG_RESULT)
