@@ -15,7 +15,7 @@ from leasemq import App
 from leasemq.backends.memory import MemoryBackend
 from leasemq.backends.memory.listening import MemoryListener
 from leasemq.backends.sqlite import SqliteBackend
-from leasemq.client.feed import RECENT_LIMIT
+from leasemq.client.feed import RECENT_LIMIT, Follower, Tail
 from leasemq.client.loop_thread import loop_thread
 from leasemq.errors import (
     BackendUnavailable,
@@ -27,8 +27,8 @@ from leasemq.errors import (
 )
 from leasemq.feed import EARLIEST, JobEvent
 from leasemq.notes import Progress, encode_progress
-from leasemq.protocol.insight import EVENT_AGE_MS, EventKind, EventPage
-from leasemq.protocol.model import Note, NoteKind, Wake
+from leasemq.protocol.insight import EVENT_AGE_MS, Event, EventKind, EventPage
+from leasemq.protocol.model import Note, NoteKind, Ref, State, Wake
 from leasemq.task import Task
 from leasemq.testing.faults import Wire, faulty
 from leasemq.testing.manual_clock import ManualClock
@@ -353,6 +353,35 @@ async def test_an_event_of_progress_carries_the_newest_that_is_known(
 # ---- how a feed ends
 
 
+@pytest.mark.promise("P-62", "P-63")
+async def test_the_progress_of_large_jobs_is_read_in_bounded_parts() -> None:
+    class Careful(MemoryBackend):
+        async def get(self, queue: str, ids: Sequence[str]) -> Any:
+            read.append(len(ids))
+            return await super().get(queue, ids)
+
+    read: list[int] = []
+    app = App(Careful())
+
+    @app.task(name="t")
+    async def t(text: str) -> Any: ...
+
+    async with app:
+        await t.enqueue_many([("x" * 500_000,) for _ in range(90)])
+        begun = await app.events_page()
+        backend = (await app._connections.here()).backend
+        for lease in await Holder(app).claim(limit=90):
+            value = encode_progress(1, 2, None, None, 1)
+            note = Note(job_id=lease.ref.id, fence=lease.fence, kind=NoteKind.PROGRESS, value=value)
+            await backend.note("default", [note])
+        page = await app.events_page(begun.cursor, limit=1_000)
+
+    assert sum(event.progress == Progress(current=1, total=2, attempt=1) for event in page.events) == 90
+    assert sum(read) == 90
+    assert max(read) == read[0] <= 64
+    assert max(read[1:]) <= 10
+
+
 async def test_closing_the_app_ends_whoever_still_follows(app: App, task: Task[[int], Any]) -> None:
     async with app:
         job = await task.enqueue(1)
@@ -400,3 +429,24 @@ def test_a_script_without_a_loop_reads_the_feed(app: App, task: Task[[int], Any]
         page = app.events_page_sync(told.cursor, limit=2)
         assert [event.kind for event in page.events] == [EventKind.ENQUEUED, EventKind.CLAIMED]
     loop_thread().close()
+
+
+@pytest.mark.promise("P-62")
+async def test_a_follower_reads_from_before_the_first_event_that_is_for_it() -> None:
+    everybody, one = Follower(), Follower("wanted")
+    tail = Tail("mail", "")
+    tail.add(everybody)
+    tail.add(one)
+    tail.begin("10")
+    for follower in (everybody, one):
+        follower.forget()
+
+    tail.take([_event("11", "other"), _event("12", "wanted"), _event("13", "wanted")])
+
+    assert await everybody.marks() == {"mail": "10"}
+    assert await one.marks() == {"mail": "11"}
+
+
+def _event(cursor: str, id_: str) -> Event:
+    ref = Ref(queue="mail", id=id_, generation=1)
+    return Event(cursor=cursor, at_ms=0, ref=ref, kind=EventKind.ENQUEUED, state=State.WAITING, attempt=0)
