@@ -350,9 +350,6 @@ async def test_an_event_of_progress_carries_the_newest_that_is_known(
     assert [event.progress for event in events] == [None, None, newest, newest]
 
 
-# ---- how a feed ends
-
-
 @pytest.mark.promise("P-62", "P-63")
 async def test_the_progress_of_large_jobs_is_read_in_bounded_parts() -> None:
     class Careful(MemoryBackend):
@@ -380,6 +377,9 @@ async def test_the_progress_of_large_jobs_is_read_in_bounded_parts() -> None:
     assert sum(read) == 90
     assert max(read) == read[0] <= 64
     assert max(read[1:]) <= 10
+
+
+# ---- how a feed ends
 
 
 async def test_closing_the_app_ends_whoever_still_follows(app: App, task: Task[[int], Any]) -> None:
