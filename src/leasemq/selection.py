@@ -139,7 +139,10 @@ class Selection:
         return await self._all(act, REPLAYABLE, dry_run=dry_run, usual=DEAD)
 
     async def cancel(self, *, dry_run: bool = False) -> Tally:
-        """Cancel: what has not started never does, what runs is told to stop (`cancelling`)."""
+        """Cancel: what has not started never does, what runs is told to stop (`cancelling`).
+
+        Also what was chosen as waiting and started before its turn came.
+        """
 
         async def act(backend: Backend, ids: Sequence[str]) -> Sequence[CancelAnswer]:
             return await backend.cancel(self.queue, ids)
