@@ -32,7 +32,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 AT_ONCE = 2
 LIMIT_S = 120
-HANG_S = 15  # how long one test may take where the fault is known to make tests hang
+HANG_S = 8  # how long one test may take where the fault is known to make tests hang
 TAIL_LINES = 15
 
 REQUIRED = {"name", "promise", "file", "find", "replace", "tests"}
