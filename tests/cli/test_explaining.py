@@ -178,7 +178,8 @@ def test_metrics_are_a_table_for_people_and_a_text_for_prometheus(leasemq: Comma
     table = leasemq("metrics", AT)
     text = leasemq("metrics", "--prometheus", AT)
 
-    assert table.out.splitlines()[0].split("\t")[:2] == ["queue", "wait"]
+    headings = table.out.splitlines()[0].split("\t")
+    assert headings[:7] == ["queue", "sched", "wait", "active", "block", "dead", "oldest_s"]
     assert 'leasemq_refused_writes_total{queue="mail"} 1\n' in text.out
     assert 'leasemq_jobs{queue="mail",state="failed"} 1\n' in text.out
     assert leasemq("metrics", "--prometheus", "--json", AT).code == 2

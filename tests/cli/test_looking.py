@@ -66,7 +66,8 @@ def test_queues_are_listed_with_their_counts(filled: App, leasemq: Command) -> N
     assert (mail["accepted"], mail["removed"], mail["paused"]) == (4, 0, False)
     assert by_name["default"]["completed"] == 1
     lines = leasemq("queues", AT).out.splitlines()
-    assert lines[0].split("\t")[:3] == ["queue", "sched", "wait"]
+    headings = lines[0].split("\t")
+    assert (headings[:3], headings[-1]) == (["queue", "sched", "wait"], "oldest_s")
     assert [line.split("\t")[0] for line in lines[1:]] == ["default", "mail"]
 
 

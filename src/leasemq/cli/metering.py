@@ -16,12 +16,12 @@ from leasemq.protocol.times import iso_utc
 
 _QUEUE = {  # field: heading
     "queue": "queue",
+    "scheduled": "sched",
     "waiting": "wait",
     "active": "active",
-    "scheduled": "sched",
     "blocked": "block",
     "dead_letters": "dead",
-    "oldest_waiting_s": "oldest",
+    "oldest_waiting_s": "oldest_s",
     "accepted": "accepted",
     "removed": "removed",
     "refused": "refused",

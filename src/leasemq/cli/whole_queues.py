@@ -34,7 +34,7 @@ _COUNTS = {  # field: heading
     "cancelled": "cancel",
     "expired": "expire",
     "paused": "paused",
-    "oldest_waiting_s": "oldest",
+    "oldest_waiting_s": "oldest_s",
 }
 
 
