@@ -35,7 +35,7 @@ class JobEvent:
     state: State | None  # the state it left the job in; None: the record is gone
     attempt: int  # claims so far, since the last replay
     cursor: str  # plain text, to go on after this event
-    progress: Progress | None = None  # of a progress event: the newest known, maybe of a later one
+    progress: Progress | None = None  # the newest known of its attempt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +125,8 @@ async def _told_all(connection: Connection, place: Bookmark, events: Sequence[Ev
 
 def told(event: Event, place: Bookmark, values: Mapping[Ref, Progress]) -> JobEvent:
     """Answer an event as programs read it, for a reader who then stands at `place`."""
+    newest = values.get(event.ref) if event.kind is EventKind.PROGRESS else None
+    is_of_it = newest is not None and newest.attempt in (0, event.attempt)
     return JobEvent(
         kind=event.kind,
         at=instant(event.at_ms),
@@ -134,7 +136,7 @@ def told(event: Event, place: Bookmark, values: Mapping[Ref, Progress]) -> JobEv
         state=event.state,
         attempt=event.attempt,
         cursor=place.text,
-        progress=values.get(event.ref) if event.kind is EventKind.PROGRESS else None,
+        progress=newest if is_of_it else None,
     )
 
 

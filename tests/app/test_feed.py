@@ -24,9 +24,11 @@ from leasemq.errors import (
     InvalidCursor,
     InvalidQueueName,
     InvalidSetting,
+    WaitTimeout,
 )
 from leasemq.feed import EARLIEST, JobEvent
 from leasemq.notes import Progress, encode_progress
+from leasemq.protocol.decide import Snoozed
 from leasemq.protocol.insight import EVENT_AGE_MS, Event, EventKind, EventPage
 from leasemq.protocol.model import Note, NoteKind, Ref, State, Wake
 from leasemq.task import Task
@@ -348,6 +350,29 @@ async def test_an_event_of_progress_carries_the_newest_that_is_known(
     assert [event.kind for event in events][2:] == [EventKind.PROGRESS] * 2
     newest = Progress(current=2, total=10, attempt=1)
     assert [event.progress for event in events] == [None, None, newest, newest]
+
+
+@pytest.mark.promise("P-63", "A-31")
+async def test_an_event_of_progress_carries_nothing_that_a_later_attempt_told(
+    app: App, task: Task[[int], Any], holder: Holder
+) -> None:
+    async with app:
+        job = await task.enqueue(1)
+        for attempt in (1, 2):
+            (lease,) = await holder.claim()
+            value = encode_progress(attempt, 10, None, None, attempt)
+            note = Note(job_id=job.id, fence=lease.fence, kind=NoteKind.PROGRESS, number=1, value=value)
+            await (await app._connections.here()).backend.note("default", [note])
+            await holder.ends(lease, Snoozed(delay_ms=0))
+        page = await app.events_page(EARLIEST)
+        watched = []
+        with pytest.raises(WaitTimeout):
+            async for event in job.watch(timeout=0):
+                watched.append(event)
+
+    told = [event.progress for event in page.events if event.kind is EventKind.PROGRESS]
+    assert told == [None, Progress(current=2, total=10, attempt=2)]
+    assert [event.progress for event in watched if event.kind is EventKind.PROGRESS] == told
 
 
 @pytest.mark.promise("P-62", "P-63")
