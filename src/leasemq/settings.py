@@ -213,10 +213,10 @@ def _number(name: str, raw: object) -> float | timedelta:
         try:
             return float(raw)
         except ValueError:
-            raise InvalidSetting(f"{name}={raw!r} is not a number of seconds") from None
+            raise InvalidSetting(f"{name}={raw!r} is not a number of seconds, such as 3600 for an hour") from None
     if isinstance(raw, int | float | timedelta):
         return raw
-    raise InvalidSetting(f"{name}={raw!r} is not a number of seconds")
+    raise InvalidSetting(f"{name}={raw!r} is not a number of seconds, such as 3600 for an hour")
 
 
 def _positive(name: str, raw: object) -> int:

@@ -79,6 +79,8 @@ def test_a_bad_value_is_refused_naming_the_setting_and_the_value(name: str, valu
 def test_a_bad_value_names_the_variable_or_the_file_that_it_is_from() -> None:
     with pytest.raises(InvalidSetting, match=r"LEASEMQ_CONCURRENCY: concurrency='many'"):
         found({}, LEASEMQ_CONCURRENCY="many")
+    with pytest.raises(InvalidSetting, match="keep_events='3d' is not a number of seconds, such as 3600"):
+        found({}, LEASEMQ_KEEP_EVENTS="3d")
     with pytest.raises(InvalidSetting, match=r"pyproject.toml: lease='long'"):
         found({}, {"lease": "long"})
 
