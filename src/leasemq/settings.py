@@ -16,7 +16,7 @@ from typing import Any, TypedDict
 
 from leasemq.errors import InvalidDelay, InvalidName, InvalidSetting
 from leasemq.protocol.envelope import DEFAULT_LIMIT_BYTES, HARD_LIMIT_BYTES
-from leasemq.protocol.insight import EVENT_AGE_MS, Durability
+from leasemq.protocol.insight import EVENT_AGE_MS, MAX_NEWEST, RECORD_LIMIT, Durability
 from leasemq.protocol.model import DAY_MS, Keep
 from leasemq.protocol.names import check_namespace, check_queue, mask_url, shown
 from leasemq.protocol.times import positive_seconds_to_ms, seconds_to_ms
@@ -45,6 +45,7 @@ class Settings:
     keep_record_ms: int | None = None  # None: a day longer than the result
     keep_dead_ms: int = 30 * DAY_MS
     keep_events_ms: int = EVENT_AGE_MS
+    keep_newest: int = RECORD_LIMIT  # of each queue and outcome, whatever their age
     require_durability: Durability | None = None
 
     @property
@@ -73,6 +74,7 @@ class SettingArguments(TypedDict, total=False):
     keep_record: Seconds
     keep_dead: Seconds
     keep_events: Seconds
+    keep_newest: int
     require_durability: str
 
 
@@ -213,10 +215,10 @@ def _number(name: str, raw: object) -> float | timedelta:
         try:
             return float(raw)
         except ValueError:
-            raise InvalidSetting(f"{name}={raw!r} is not a number of seconds, such as 3600 for an hour") from None
+            raise InvalidSetting(f"{name}={raw!r} is not a number of seconds, such as 3600") from None
     if isinstance(raw, int | float | timedelta):
         return raw
-    raise InvalidSetting(f"{name}={raw!r} is not a number of seconds, such as 3600 for an hour")
+    raise InvalidSetting(f"{name}={raw!r} is not a number of seconds, such as 3600")
 
 
 def _positive(name: str, raw: object) -> int:
@@ -259,6 +261,7 @@ _READERS: Mapping[str, tuple[str, Callable[[object], object]]] = {
     "keep_record": ("keep_record_ms", partial(_from_zero, "keep_record")),
     "keep_dead": ("keep_dead_ms", partial(_from_zero, "keep_dead")),
     "keep_events": ("keep_events_ms", partial(_positive, "keep_events")),
+    "keep_newest": ("keep_newest", partial(_whole, "keep_newest", 1, MAX_NEWEST)),
     "require_durability": ("require_durability", _durability),
 }
 _DEFAULTS: Mapping[str, object] = {one.name: one.default for one in fields(Settings)}
