@@ -139,7 +139,10 @@ def _not_started(standing: Standing, around: Surroundings) -> Iterator[Reason]:
     record = standing.record
     held_back = list(not_yet(standing, around.parents))
     yield from held_back
+    nobody = nobody_for(record.ref.queue, record.task, around.workers)
     if any(reason.kind is Why.TTL_OVER for reason in held_back):
+        if nobody is not None:
+            yield nobody
         return
     if standing.paused:
         yield Reason(
@@ -148,7 +151,6 @@ def _not_started(standing: Standing, around: Surroundings) -> Iterator[Reason]:
             remedy=f"leasemq resume {shown(record.ref.queue)}",
             values={"queue": record.ref.queue},
         )
-    nobody = nobody_for(record.ref.queue, record.task, around.workers)
     if nobody is not None:
         yield nobody
     elif standing.is_claimable:

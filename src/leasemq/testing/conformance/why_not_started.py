@@ -180,11 +180,12 @@ async def test_why_says_that_the_only_worker_runs_empty_for_a_suspect_or_runs_on
 
 @pytest.mark.promise("P-116", "P-30")
 async def test_why_says_that_a_waiting_jobs_time_to_live_is_over(queue: QueueUnderTest) -> None:
-    await show(queue)
     await queue.enqueue("j", ttl_ms=SECOND_MS)
     queue.clock.advance(SECOND_MS)
+    assert await kinds(queue) == [Why.TTL_OVER, Why.NO_WORKER], "nobody there would write it down"
 
-    reason = await first(queue)
+    await show(queue)
+    (reason,) = await reasons(queue)
 
     assert (reason.kind, reason.values) == (Why.TTL_OVER, {"expired_at": iso_utc(queue.clock())})
     assert await queue.claim_ids() == []
