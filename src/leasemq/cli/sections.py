@@ -16,7 +16,7 @@ SECTIONS: Mapping[str, Sequence[str]] = {
     "The store and its settings": ("migrate", "install", "doctor", "metrics", "config"),
 }
 
-_MARGIN = 16  # for the names of the commands
+_SENTENCE = 200  # characters, at most; the list wraps what is longer than a line
 
 
 class Sections(click.Group):
@@ -28,7 +28,7 @@ class Sections(click.Group):
         rest = [name for name in self.commands if name not in placed]
         for heading, names in [*SECTIONS.items(), ("More", rest)]:
             rows = [
-                (name, self.commands[name].get_short_help_str(limit=formatter.width - _MARGIN))
+                (name, self.commands[name].get_short_help_str(limit=_SENTENCE))
                 for name in names
                 if name in self.commands and not self.commands[name].hidden
             ]
