@@ -19,7 +19,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from leasemq.operations import Control, Insight, Schedules
-from leasemq.protocol.insight import EVENT_AGE_MS, Capabilities
+from leasemq.protocol.insight import EVENT_AGE_MS, RECORD_LIMIT, Capabilities
 from leasemq.protocol.model import (
     Advanced,
     Attached,
@@ -150,9 +150,13 @@ class Work(Protocol):
     async def expired(self, queue: str, limit: int) -> Sequence[Lease]:
         """Answer up to `limit` leases past their deadline, oldest first. Reads only."""
 
-    async def prune(self, queue: str, limit: int, event_age_ms: int = EVENT_AGE_MS) -> int:
+    async def prune(
+        self, queue: str, limit: int, event_age_ms: int = EVENT_AGE_MS, newest: int = RECORD_LIMIT
+    ) -> int:
         """Remove up to `limit` terminal records past their retention, and results and events past theirs.
 
+        Then what is beyond the `newest` of each terminal state, the longest ended first and with their
+        results; and beyond as many results without a record, the first to lapse first.
         Answers how many records and results it took; `limit` or more says that more may be left.
         """
 

@@ -76,6 +76,7 @@ def worker_maker(
         "lease_ms": settings.lease_ms,
         "drain_ms": settings.drain_ms,
         "event_age_ms": settings.keep_events_ms,
+        "keep_newest": settings.keep_newest,
         "sweep": options.get("sweep", True),
     }
     if "lease" in options:

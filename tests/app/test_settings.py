@@ -68,6 +68,9 @@ def test_two_configurations_live_in_one_process() -> None:
         ("queues", []),
         ("queues", 3),
         ("keep_result", -1),
+        ("keep_newest", 0),
+        ("keep_newest", 1.5),
+        ("keep_newest", "all"),
         ("url", 3),
     ],
 )
@@ -157,6 +160,19 @@ async def test_events_are_kept_a_week_or_as_long_as_the_app_says() -> None:
 
     assert kept == [7 * 24 * 3_600_000, 3_600_000]
     assert App("memory://", keep_events=90).settings.keep_events_ms == 90_000
+
+
+@pytest.mark.promise("A-34", "P-43")
+async def test_a_million_records_of_each_outcome_are_kept_or_as_many_as_the_app_says() -> None:
+    kept = []
+    for app in (App("memory://"), App("memory://", keep_newest=5_000)):
+        app.task(name="t")(sorted)
+        async with app:
+            kept.append(app.worker().settings.keep_newest)
+
+    assert kept == [1_000_000, 5_000]
+    assert found({}, LEASEMQ_KEEP_NEWEST="100")[0].keep_newest == 100
+    assert found({}, {"keep_newest": 7})[0].keep_newest == 7
 
 
 async def test_an_app_without_a_url_says_what_to_do() -> None:

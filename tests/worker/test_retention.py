@@ -181,3 +181,34 @@ def test_a_worker_forgets_events_that_are_as_old_as_it_is_told_and_keeps_the_rec
         assert (await stage.backend.counts(QUEUE)).stored == 1
 
     theatre(play)
+
+
+@pytest.mark.promise("A-34", "P-43", "P-34")
+def test_a_worker_leaves_so_many_records_as_it_is_told_and_a_million_unless_it_is(theatre: Theatre) -> None:
+    async def play(stage: Stage) -> None:
+        async def work() -> int:
+            return 1
+
+        asked: list[int] = []
+
+        def hear(queue: str, limit: int, event_age_ms: int, newest: int) -> bool:
+            asked.append(newest)
+            return False
+
+        stage.task("work", work)
+        first = stage.start(lease_ms=LEASE_MS)
+        first.wire.refusals["prune"] = hear
+        ids = await stage.enqueue_many("work", [()] * 250)
+        await stage.until_ended()
+        await stage.pass_time(300)
+        assert set(asked) == {1_000_000}
+        assert (await stage.backend.counts(QUEUE)).stored == 250
+        await first.stop()
+
+        second = stage.start(lease_ms=LEASE_MS, sweep_batch=1, keep_newest=20)
+        await stage.pass_time(300)
+        assert {record.ref.id for record in await _read(stage, ids)} <= set(ids[-30:])
+        assert (await stage.backend.counts(QUEUE)).stored == 20
+        assert second.wire.calls["prune"] < 230, "not a record a time"
+
+    theatre(play)

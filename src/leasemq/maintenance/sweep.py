@@ -19,7 +19,7 @@ from leasemq.errors import BackendUnavailable, IndeterminateWrite, InvalidSettin
 from leasemq.events import SweepFailed
 from leasemq.maintenance.followups import follow_up
 from leasemq.protocol.decide import Silent, decide
-from leasemq.protocol.insight import EVENT_AGE_MS
+from leasemq.protocol.insight import EVENT_AGE_MS, RECORD_LIMIT
 from leasemq.protocol.keeping import heard_within_ms, margin_ms
 from leasemq.protocol.model import Lease, Settled
 
@@ -67,6 +67,7 @@ class Sweep:
             for this long: a process that is new, or was idle, does not know of an outage that is just
             over, and whose holders try again at this moment. None: as long as a holder may take.
         event_age_ms: How long events are kept.
+        keep_newest: How many records of each queue and outcome are kept at most.
         prove: A write that shows whether the backend can be written. None: one that changes nothing.
         tell: Hears of a kind of work that failed for one queue while the others went on.
     """
@@ -83,6 +84,7 @@ class Sweep:
         tell: Callable[[SweepFailed], None] | None = None,
         patience_ms: int | None = None,
         event_age_ms: int = EVENT_AGE_MS,
+        keep_newest: int = RECORD_LIMIT,
         prove: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
         if batch not in BATCHES:
@@ -99,6 +101,7 @@ class Sweep:
         self._no_recovery_before_ms: int | None = None
         self._patience_ms = heard_within_ms(lease_ms) if patience_ms is None else patience_ms
         self._event_age_ms = event_age_ms
+        self._keep_newest = keep_newest
         self._prove = prove
         self._writable_since_ms = 0
         self._written_ms: int | None = None
@@ -159,7 +162,7 @@ class Sweep:
                 swept = replace(swept, followed=done)
             case Chore.PRUNE:
                 bound = self.prune_batch
-                done = await self._backend.prune(queue, bound, self._event_age_ms)
+                done = await self._backend.prune(queue, bound, self._event_age_ms, self._keep_newest)
                 swept = replace(swept, pruned=done)
             case _:
                 assert_never(chore)

@@ -311,3 +311,5 @@ EARLIEST = ""  # the cursor before the first event that is kept
 BEGINNING = "0"  # the cursor before the first event that a queue ever had
 EVENT_LIMIT = 100_000  # events kept per queue
 EVENT_AGE_MS = 7 * DAY_MS
+MAX_NEWEST = 1_000_000_000
+RECORD_LIMIT = 1_000_000  # records of one terminal state, and results without a record, kept per queue

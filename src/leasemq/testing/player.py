@@ -211,8 +211,8 @@ class Player:
     async def advance(self, queue: str, limit: int) -> object:
         return await self.backend.advance(queue, limit)
 
-    async def prune(self, queue: str, limit: int) -> object:
-        return await self.backend.prune(queue, limit)
+    async def prune(self, queue: str, limit: int, newest: int) -> object:
+        return await self.backend.prune(queue, limit, newest=newest)
 
     async def relay(self, queue: str, limit: int, forgets: bool) -> object:
         """Carry out follow-ups; without `forgets` as by a process that died before it forgot them."""

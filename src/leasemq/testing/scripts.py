@@ -7,7 +7,7 @@ from random import Random
 from typing import TypeVar
 
 from leasemq.operations import ANY_STATE
-from leasemq.protocol.insight import Filter
+from leasemq.protocol.insight import RECORD_LIMIT, Filter
 from leasemq.protocol.model import (
     DAY_MS,
     DEAD,
@@ -200,7 +200,7 @@ CALLS: dict[str, dict[str, Draw]] = {
     },
     "sweep": {"queue": _queue, "limit": _limit, "after_ms": _of(1_500, 150, 0)},
     "advance": {"queue": _queue, "limit": _limit},
-    "prune": {"queue": _queue, "limit": _limit},
+    "prune": {"queue": _queue, "limit": _limit, "newest": _of(RECORD_LIMIT, RECORD_LIMIT, 2, 1)},
     "relay": {"queue": _queue, "limit": _limit, "forgets": _flag},
     "attach": {"queue": _queue, "parent": _id, "child": _id, "policy": _policy},
     "resolve": {"queue": _queue, "child": _id, "parent": _id, "passes": _flag},

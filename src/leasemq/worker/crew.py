@@ -129,6 +129,7 @@ class Crew:
             source=source,
             tell=self.herald.tell,
             event_age_ms=self.settings.event_age_ms,
+            keep_newest=self.settings.keep_newest,
             prove=lambda: self.backend.announce(self._info(), ANNOUNCE_TTL_MS),
         )
         return Sweeper(sweep, self.link, self._dice, self.clock, every_ms=every_ms, on_swept=self._swept)

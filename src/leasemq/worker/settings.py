@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from leasemq.errors import InvalidSetting
-from leasemq.protocol.insight import EVENT_AGE_MS
+from leasemq.protocol.insight import EVENT_AGE_MS, MAX_NEWEST, RECORD_LIMIT
 from leasemq.protocol.names import check_queue
 from leasemq.protocol.times import MAX_DURATION_MS
 from leasemq.protocol.turns import MAX_WEIGHT
@@ -43,6 +43,7 @@ class WorkerSettings:
     sweep_every_ms: int | None = None  # an eighth of the lease below 30 s, else half of it up to 15 s
     idle_ms: int | None = None  # the longest sleep: 15 s, and half the shortest lease
     event_age_ms: int = EVENT_AGE_MS  # how long its sweep keeps events
+    keep_newest: int = RECORD_LIMIT  # how many records of a queue and outcome its sweep leaves
     settle_batch: int = 500
     settle_batch_bytes: int = 4 * 1024 * 1024
     name: str = field(default_factory=_default_name)
@@ -54,6 +55,7 @@ class WorkerSettings:
         _check_whole("drain_ms", self.drain_ms, 0, MAX_DURATION_MS)
         _check_whole("sweep_batch", self.sweep_batch, 1, 1_000)
         _check_whole("event_age_ms", self.event_age_ms, 1, MAX_DURATION_MS)
+        _check_whole("keep_newest", self.keep_newest, 1, MAX_NEWEST)
         _check_whole("settle_batch", self.settle_batch, 1, 10_000)
         _check_whole("settle_batch_bytes", self.settle_batch_bytes, 1, 1 << 30)
         for name in ("heartbeat_ms", "sweep_every_ms", "idle_ms", "abandon_after_ms", "stall_after_ms"):

@@ -80,6 +80,7 @@ def acts(scene: Scene) -> dict[str, Act]:
         "drain": lambda: backend.drain(name, ALL),
         "purge": lambda: backend.purge(name, frozenset({State.FAILED}), 0, ALL),
         "prune": lambda: backend.prune(name, ALL),
+        "prune by count": lambda: backend.prune(name, ALL, newest=0),
         "advance": lambda: backend.advance(name, ALL),
         "pause": lambda: backend.pause(name),
         "release a dependant": lambda: _resolve(queue),
@@ -137,7 +138,8 @@ def dumped(path: Path) -> list[str]:
 NAMES = (
     *builders.SETTLEMENTS, "enqueue", "reuse", "replace", "claim", "renew", "note", "cancel what waits",
     "cancel what runs", "promote", "reprioritise", "reschedule", "replay", "remove what ended",
-    "remove what runs", "drain", "purge", "prune", "advance", "pause", "release a dependant",
+    "remove what runs", "drain", "purge", "prune", "prune by count", "advance", "pause",
+    "release a dependant",
 )  # fmt: skip
 
 

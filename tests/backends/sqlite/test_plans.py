@@ -18,7 +18,17 @@ FILES = sorted(
     for file in (resources.files("leasemq.backends.sqlite") / "sql").iterdir()
     if file.name.endswith(".sql") and file.name.removesuffix(".sql") not in MIGRATIONS
 )
-HOT = ("claim_pick", "due", "overdue", "expired", "lapsed", "slip_lapse", "next_due", "suspect_waits")
+HOT = (
+    "claim_pick",
+    "due",
+    "overdue",
+    "expired",
+    "lapsed",
+    "slip_lapse",
+    "slip_trim",
+    "next_due",
+    "suspect_waits",
+)
 # A table that is read from its end on, or a common table of the statement's own, is no table scan.
 SCAN = re.compile(r"SCAN leasemq_|SCAN [a-z] (?!VIRTUAL)")
 

@@ -21,6 +21,7 @@ from leasemq.protocol.checks import check_lease, check_new_jobs, check_notes, ch
 from leasemq.protocol.insight import (
     EVENT_AGE_MS,
     EVENT_LIMIT,
+    RECORD_LIMIT,
     CancelAnswer,
     Capabilities,
     Change,
@@ -156,10 +157,12 @@ class MemoryBackend:
             past = [lease for lease in leases if lease.lease_until_ms <= now]
             return tuple(sorted(past, key=lambda lease: lease.lease_until_ms)[:limit])
 
-    async def prune(self, queue: str, limit: int, event_age_ms: int = EVENT_AGE_MS) -> int:
+    async def prune(
+        self, queue: str, limit: int, event_age_ms: int = EVENT_AGE_MS, newest: int = RECORD_LIMIT
+    ) -> int:
         """See `Work.prune`."""
         with self.turn(queue) as shelf:
-            return control.prune(shelf, limit, event_age_ms)
+            return control.prune(shelf, limit, event_age_ms, newest)
 
     async def outbox(self, queue: str, limit: int) -> Sequence[FollowUp]:
         """See `Work.outbox`."""

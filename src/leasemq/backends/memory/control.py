@@ -9,7 +9,7 @@ from itertools import islice
 from leasemq.backends.memory.shelf import Shelf
 from leasemq.backends.memory.stored import Stored
 from leasemq.protocol.insight import CancelAnswer, Change, Changed, EventKind
-from leasemq.protocol.model import NOT_STARTED, State, UniqueMode
+from leasemq.protocol.model import NOT_STARTED, TERMINAL, State, UniqueMode
 
 REPLAYABLE = (State.FAILED, State.EXPIRED, State.CANCELLED)
 
@@ -138,14 +138,15 @@ def obliterate(shelf: Shelf, *, force: bool) -> int | None:
     return _drop_all(shelf, sorted(shelf.jobs.values(), key=lambda job: job.accepted))
 
 
-def prune(shelf: Shelf, limit: int, event_age_ms: int) -> int:
+def prune(shelf: Shelf, limit: int, event_age_ms: int, newest: int) -> int:
     """See `Work.prune`; the longest past its retention first."""
     now = shelf.clock()
     shelf.forget_lapsed_keys()
     shelf.forget_stale()
     while shelf.events and shelf.events[0].at_ms <= now - event_age_ms:
         shelf.events.popleft()
-    return _prune_jobs(shelf, now, limit) + shelf.slips.lapse(now, limit)
+    lapsed = _prune_jobs(shelf, now, limit)
+    return lapsed + _prune_beyond(shelf, newest, limit - lapsed) + shelf.slips.lapse(now, limit, newest)
 
 
 def _prune_jobs(shelf: Shelf, now: int, limit: int) -> int:
@@ -162,6 +163,16 @@ def _prune_jobs(shelf: Shelf, now: int, limit: int) -> int:
         else:
             job.result = None
             heapq.heappush(lane, (job.prune_ms, order, id_))
+    return taken
+
+
+def _prune_beyond(shelf: Shelf, newest: int, limit: int) -> int:
+    """Take up to `limit` records beyond the newest of each terminal state. No result stays of them."""
+    taken = 0
+    for state in sorted(TERMINAL):
+        while taken < limit and shelf.counts[state] > newest:
+            shelf.drop(shelf.longest_ended(state))
+            taken += 1
     return taken
 
 

@@ -16,6 +16,7 @@ from leasemq.backends.memory.stored import Stored
 from leasemq.clock import Clock
 from leasemq.protocol.insight import Event, EventKind
 from leasemq.protocol.model import (
+    TERMINAL,
     FollowUp,
     FollowUpKind,
     OnParentFailure,
@@ -56,6 +57,7 @@ class Shelf:
         self.due: Lane = []
         self.ttl: Lane = []
         self.kept: Lane = []
+        self.gone: dict[State, Lane] = {state: [] for state in TERMINAL}  # by when they ended
         self.slips = Slips()
         self.holds: dict[str, Hold] = {}
         self.outbox: dict[int, FollowUp] = {}
@@ -105,6 +107,7 @@ class Shelf:
             heapq.heappush(self.due, (job.due_ms, job.order, id_))
         elif job.state.is_terminal:
             heapq.heappush(self.kept, (job.prune_ms, job.order, id_))
+            heapq.heappush(self.gone[job.state], (job.ended_ms or 0, job.accepted, id_))
         if job.expires_ms is not None and not job.state.is_terminal:
             heapq.heappush(self.ttl, (job.expires_ms, job.accepted, id_))
 
@@ -255,13 +258,24 @@ class Shelf:
 
     def forget_stale(self) -> None:
         """Make the lanes anew if one is mostly of entries whose jobs are gone, or have moved on."""
-        lanes = (self.ready, self.suspects, self.due, self.ttl, self.kept)
+        lanes = (self.ready, self.suspects, self.due, self.ttl, self.kept, *self.gone.values())
         if max(map(len, lanes)) <= 2 * len(self.jobs) + STALE_ENTRIES:
             return
         for lane in lanes:
             lane.clear()
         for job in self.jobs.values():
             self._line_up(job)
+
+    def longest_ended(self, state: State) -> Stored:
+        """Answer the job of a terminal state that ended first, past stale entries; there must be one."""
+        lane = self.gone[state]
+        while True:
+            ended_ms, accepted, id_ = lane[0]
+            job = self.jobs.get(id_)
+            is_here = job is not None and job.state is state
+            if job is not None and is_here and (job.ended_ms, job.accepted) == (ended_ms, accepted):
+                return job
+            heapq.heappop(lane)
 
     def first_due(self) -> Stored | None:
         """Answer the scheduled job due next, past stale entries."""

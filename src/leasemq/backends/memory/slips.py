@@ -14,7 +14,9 @@ class Slips:
 
     def __init__(self) -> None:
         self._by_id: dict[str, dict[int, Slip]] = {}
-        self._lane: list[tuple[int, str, int]] = []
+        self._lane: list[tuple[int, int, str, int]] = []
+        self._taken = 0
+        self._stored = 0
 
     def take(self, job: Stored, now: int) -> None:
         """Keep the result of a completed job whose record goes, if it is due to be kept longer."""
@@ -22,8 +24,11 @@ class Slips:
         if job.state is not State.COMPLETED or job.result is None or until_ms is None or until_ms <= now:
             return
         slip = Slip(ref=job.ref, task=job.task, result=job.result, until_ms=until_ms)
-        self._by_id.setdefault(job.ref.id, {})[job.ref.generation] = slip
-        heapq.heappush(self._lane, (until_ms, job.ref.id, job.ref.generation))
+        lives = self._by_id.setdefault(job.ref.id, {})
+        self._stored += job.ref.generation not in lives
+        lives[job.ref.generation] = slip
+        self._taken += 1
+        heapq.heappush(self._lane, (until_ms, self._taken, job.ref.id, job.ref.generation))
 
     def find(self, id_: str, generation: int, now: int) -> Slip | None:
         """Answer the slip of one life of an id, or of its newest (0), while it is to be kept."""
@@ -37,22 +42,26 @@ class Slips:
 
     def forget(self, id_: str) -> bool:
         """Delete the slips of every life of an id; answers whether there were any."""
-        return self._by_id.pop(id_, None) is not None
+        lives = self._by_id.pop(id_, {})
+        self._stored -= len(lives)
+        return bool(lives)
 
     def clear(self) -> None:
         """Delete all."""
         self._by_id.clear()
         self._lane.clear()
+        self._stored = 0
 
-    def lapse(self, now: int, limit: int) -> int:
-        """Delete up to `limit` slips past their time, the longest past it first; answers how many."""
+    def lapse(self, now: int, limit: int, newest: int) -> int:
+        """Delete up to `limit` slips past their time or beyond the newest; the first to lapse first."""
         lapsed = 0
-        while self._lane and self._lane[0][0] <= now and lapsed < limit:
-            until_ms, id_, generation = heapq.heappop(self._lane)
+        while self._lane and lapsed < limit and (self._lane[0][0] <= now or self._stored > newest):
+            until_ms, _, id_, generation = heapq.heappop(self._lane)
             lives = self._by_id.get(id_, {})
             if generation in lives and lives[generation].until_ms == until_ms:
                 lapsed += 1
                 del lives[generation]
+                self._stored -= 1
                 if not lives:
                     del self._by_id[id_]
         return lapsed

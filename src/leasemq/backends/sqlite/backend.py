@@ -44,6 +44,7 @@ from leasemq.operations import ANY_STATE
 from leasemq.protocol.insight import (
     EVENT_AGE_MS,
     EVENT_LIMIT,
+    RECORD_LIMIT,
     CancelAnswer,
     Capabilities,
     Changed,
@@ -192,9 +193,11 @@ class SqliteBackend:
         """See `Work.expired`."""
         return await self._read(lambda step: claiming.expired(step, queue, limit))
 
-    async def prune(self, queue: str, limit: int, event_age_ms: int = EVENT_AGE_MS) -> int:
+    async def prune(
+        self, queue: str, limit: int, event_age_ms: int = EVENT_AGE_MS, newest: int = RECORD_LIMIT
+    ) -> int:
         """See `Work.prune`."""
-        return await self._write(lambda step: sweeping.prune(step, queue, limit, event_age_ms))
+        return await self._write(lambda step: sweeping.prune(step, queue, limit, event_age_ms, newest))
 
     async def outbox(self, queue: str, limit: int) -> Sequence[FollowUp]:
         """See `Work.outbox`."""

@@ -10,13 +10,16 @@ from leasemq.backends.sqlite.rows import LEASE_KEY, JobRow, is_lease, json_array
 from leasemq.backends.sqlite.statements import statement
 from leasemq.backends.sqlite.step import Book, Step
 from leasemq.protocol.insight import EventKind
-from leasemq.protocol.model import Advanced, State
+from leasemq.protocol.model import TERMINAL, Advanced, State
+from leasemq.protocol.plain import INT_MAX
 
 _DUE = statement("due")
 _PROMOTE = statement("promote")
 _LAPSED = statement("lapsed")
 _RESULTS = statement("prune_results")
+_PURGE = statement("purge")
 _SLIP_LAPSE = statement("slip_lapse")
+_SLIP_TRIM = statement("slip_trim")
 _SLIP_OBLITERATE = statement("slip_obliterate")
 _HOLD_LAPSE = statement("hold_lapse")
 _EVENT_FIRST_KEPT = statement("event_first_kept")
@@ -42,7 +45,7 @@ def advance(step: Step, queue: str, limit: int) -> Advanced:
     return Advanced(promoted=len(rows), expired=expired, next_due_in_ms=next_due_in_ms(step, book))
 
 
-def prune(step: Step, queue: str, limit: int, event_age_ms: int) -> int:
+def prune(step: Step, queue: str, limit: int, event_age_ms: int, newest: int) -> int:
     """See `Work.prune`."""
     book = step.book(queue)
     if book is None:
@@ -56,7 +59,21 @@ def prune(step: Step, queue: str, limit: int, event_age_ms: int) -> int:
         _RESULTS.run(step.connection, json_array(results))
     keep_results(step, [row[2] for row in rows if row[0] and row[1]])
     drop(step, book, [JobRow._make(row[2:]) for row in rows if row[0]])
-    return len(rows) + _SLIP_LAPSE.run(step.connection, book.key, step.now_ms, limit)
+    beyond = _prune_beyond(step, book, newest, limit - len(rows))
+    lapsed = _SLIP_LAPSE.run(step.connection, book.key, step.now_ms, limit)
+    return len(rows) + beyond + lapsed + _SLIP_TRIM.run(step.connection, book.key, newest, limit - lapsed)
+
+
+def _prune_beyond(step: Step, book: Book, newest: int, limit: int) -> int:
+    """Drop up to `limit` records beyond the newest of each terminal state. No result stays of them."""
+    taken = 0
+    for state in sorted(TERMINAL):
+        part = min(book.counts[state] - newest, limit - taken)
+        if part > 0:
+            rows = _PURGE.rows(step.connection, book.key, state.value, INT_MAX, part)
+            drop(step, book, [JobRow._make(row[1:]) for row in rows])
+            taken += len(rows)
+    return taken
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

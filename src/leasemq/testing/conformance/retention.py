@@ -129,3 +129,84 @@ async def test_pruning_forgets_nothing_that_is_still_running(queue: QueueUnderTe
 
     assert (await queue.record()).progress == b"3/10"
     assert await queue.settle(builders.complete(lease)) is Settled.APPLIED
+
+
+@pytest.mark.promise("A-34", "P-01", "P-43")
+@pytest.mark.parametrize("end", KEPT_FOR)
+async def test_of_each_outcome_so_many_records_are_kept_however_young_and_the_longest_ended_go(
+    queue: QueueUnderTest, end: str
+) -> None:
+    await queue.finish("other-done")
+    await queue.die("other-dead")
+    await queue.enqueue("other-cancelled")
+    await queue.backend.cancel(queue.name, ["other-cancelled"])
+    queue.clock.advance(1)
+    for number in range(5):
+        await queue.settle(builders.SETTLEMENTS[end](await queue.start(f"j{number}")))
+        queue.clock.advance(1)
+    await queue.enqueue("waiting")
+
+    pruned = [await queue.backend.prune(queue.name, 2, newest=2) for _ in range(3)]
+
+    assert sum(pruned) == 4  # one of those that ended the same way before, and three of the five
+    assert pruned == [2, 2, 0]
+    assert [await queue.state(f"j{number}") is None for number in range(5)] == [True] * 3 + [False] * 2
+    others = [await queue.state(f"other-{how}") for how in ("done", "dead", "cancelled")]
+    assert others.count(None) == 1
+    counts = await queue.counts()
+    assert (counts.stored, counts.removed) == (5, 4)
+    assert (await queue.story("j2"))[-1] is EventKind.REMOVED
+
+
+@pytest.mark.promise("A-34", "P-01")
+async def test_expired_and_failed_jobs_are_counted_apart(queue: QueueUnderTest) -> None:
+    await queue.die("dead")
+    await queue.enqueue("old", ttl_ms=SECOND_MS)
+    await queue.enqueue("older", ttl_ms=SECOND_MS - 1)
+    queue.clock.advance(2 * SECOND_MS)
+    await queue.backend.advance(queue.name, ALL)
+
+    assert await queue.backend.prune(queue.name, ALL, newest=1) == 1
+
+    assert await queue.state("dead") is State.FAILED
+    assert [await queue.state("old"), await queue.state("older")].count(State.EXPIRED) == 1
+
+
+@pytest.mark.promise("A-34", "P-60", "P-43")
+async def test_what_goes_by_count_takes_its_result_along(queue: QueueUnderTest) -> None:
+    for id_ in ("a", "b"):
+        await queue.finish(id_, keep=Keep(result_ms=3 * HOUR_MS, record_ms=HOUR_MS))
+        queue.clock.advance(1)
+
+    assert await queue.backend.prune(queue.name, ALL, newest=1) == 1
+
+    assert await queue.backend.slips(queue.name, [("a", 0)]) == (None,)
+    assert (await queue.record("b")).result == b"42"
+
+
+@pytest.mark.promise("A-34", "P-60", "P-43")
+async def test_results_without_a_record_are_bounded_alike_and_the_first_to_lapse_go(
+    queue: QueueUnderTest,
+) -> None:
+    for number in (3, 1, 2, 5, 4):
+        await queue.finish(f"j{number}", keep=Keep(result_ms=number * HOUR_MS, record_ms=0))
+
+    pruned = [await queue.backend.prune(queue.name, 2, newest=2) for _ in range(3)]
+
+    assert pruned == [2, 1, 0]
+    slips = await queue.backend.slips(queue.name, [(f"j{number}", 0) for number in range(1, 6)])
+    assert [slip and slip.result for slip in slips] == [None, None, None, b"42", b"42"]
+
+
+@pytest.mark.promise("A-34", "P-01")
+async def test_a_replayed_job_counts_by_its_new_end(queue: QueueUnderTest) -> None:
+    for id_ in ("first", "second"):
+        await queue.die(id_)
+        queue.clock.advance(1)
+    await queue.backend.replay(queue.name, ["first"], 7)
+    assert await queue.backend.prune(queue.name, ALL, newest=1) == 0
+    await queue.settle(builders.fail(await queue.lease()))
+
+    assert await queue.backend.prune(queue.name, ALL, newest=1) == 1
+
+    assert await queue.state("first") is State.FAILED
