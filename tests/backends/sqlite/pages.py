@@ -6,24 +6,24 @@ divided by a page's size, are the pages that were not in the connection's cache.
 
 from __future__ import annotations
 
-import random
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from leasemq.backends.sqlite import SqliteBackend
 from leasemq.client.ids import new_job_id
-from leasemq.protocol.model import Claimant, Lease, NewJob, Outcome, Settlement, State
+from leasemq.protocol.model import Claimant, Lease, NewJob, Settlement, State
 from leasemq.testing.manual_clock import ManualClock
+from tests.backends.sqlite.measure import completed
 
 QUEUE = "mail"
 LEASE_MS = 30_000
 PAGE_BYTES = 4_096
 COUNTERS = Path("/proc/thread-self/io")  # Linux: proc_pid_io(5)
 FILL = 500  # jobs per call while a store is filled
-DICE = random.Random(1)
 
 T = TypeVar("T")
 
@@ -73,19 +73,8 @@ async def claimed(backend: SqliteBackend, limit: int) -> Sequence[Lease]:
 
 def ended(lease: Lease, keep_ms: int | None = None) -> Settlement:
     """The settlement of a function that returned nothing; kept as the job asks, or for so long."""
-    return Settlement(
-        id=DICE.getrandbits(63),
-        job_id=lease.ref.id,
-        generation=lease.ref.generation,
-        fence=lease.fence,
-        outcome=Outcome.COMPLETED,
-        state=State.COMPLETED,
-        failures=lease.failures,
-        stalls=lease.stalls,
-        result=b"null",
-        keep_ms=lease.keep.record_ms if keep_ms is None else keep_ms,
-        result_ms=lease.keep.result_ms if keep_ms is None else keep_ms,
-    )
+    settlement = completed(lease)
+    return settlement if keep_ms is None else replace(settlement, keep_ms=keep_ms, result_ms=keep_ms)
 
 
 async def fill(backend: SqliteBackend, count: int, kind: State) -> None:
