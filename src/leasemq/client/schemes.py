@@ -43,6 +43,18 @@ def _open_sqlite(url: str) -> Backend:
     return from_url(url)
 
 
+def _open_postgres(url: str) -> Backend:
+    from leasemq.backends.postgres import from_url
+
+    return from_url(url)
+
+
+def _open_redis(url: str) -> Backend:
+    from leasemq.backends.redis import from_url
+
+    return from_url(url)
+
+
 SCHEMES: Mapping[str, Scheme] = {
     scheme.name: scheme
     for scheme in (
