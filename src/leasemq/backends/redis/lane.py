@@ -1,0 +1,278 @@
+"""One connection with many requests in flight: each is written behind the other, and answered in that order.
+
+A caller that is cancelled leaves its request where it stands; the answer is read and dropped. So nobody
+ever reads another's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import hiredis
+from redis import exceptions as driver
+from redis.asyncio import Connection
+
+from leasemq.backends.redis.faults import broken_off, code_of, text_of, unreachable
+from leasemq.backends.redis.settings import Settings
+from leasemq.clock import boot_ms
+from leasemq.errors import BackendUnavailable, LeaseMQError
+
+Word = bytes | str | int
+Command = tuple[Word, ...]
+Reply = bytes | int | list["Reply"] | None
+Connect = Callable[[], Awaitable[Connection]]
+
+_pack_command: Any = hiredis.pack_command  # the driver's own packer of this kind is four times slower
+
+_AT_ONCE = 256  # requests that are written together; all of them are in doubt if that fails
+_IDLE_MS = 60_000  # unused for so long, a connection is tried with a PING before a write is risked on it
+_PROBE_SECONDS = 1.0
+_SECOND_LOOK_SECONDS = 0.1  # whoever was frozen itself finds the time past before it finds the answer
+_PAUSES_MS = (0, 20, 50, 100, 200, 400)  # before the next attempt to connect, after so many that failed
+_ELSEWHERE = frozenset({"READONLY", "MASTERDOWN", "LOADING"})  # perhaps another server is the primary now
+
+
+class Answered(Exception):
+    """The server answered with an error, `reply`. It never leaves this package."""
+
+    def __init__(self, reply: driver.RedisError) -> None:
+        super().__init__(text_of(reply))
+        self.reply = reply
+
+
+class _Over(Exception):
+    """A connection is given up; says why."""
+
+
+@dataclass(slots=True)
+class _Request:
+    """Commands that are sent back to back; the last one's answer counts. Owned by its Lane."""
+
+    what: str
+    is_read: bool
+    packed: bytes
+    replies_due: int
+    answer: asyncio.Future[Reply]
+    refusal: driver.RedisError | None = None  # the first
+
+
+class Lane:
+    """One connection, opened at first use, and again after it was lost. Owner: the Link, in one loop.
+
+    Its task is born outside a TaskGroup, because it serves whoever comes and spans nobody's life; `close`
+    ends it.
+    """
+
+    def __init__(self, settings: Settings, place: str, connect: Connect) -> None:
+        self.place = place
+        self._settings = settings
+        self._connect = connect
+        self._waiting: deque[_Request] = deque()
+        self._sent: deque[_Request] = deque()
+        self._has_work = asyncio.Event()
+        self._serving: asyncio.Task[None] | None = None
+        self._heard_ms = 0  # boot clock: when the server was last heard, or its silence began to count
+        self._failures = 0
+        self._is_leaving = False  # this connection leads to the wrong server: it takes nothing more
+        self._is_closed = False
+
+    async def ask(self, commands: Sequence[Command], what: str, *, is_read: bool) -> Reply:
+        """Send the commands together, and answer the last one's reply.
+
+        Raises: Answered if that is an error, with the first; BackendUnavailable, IndeterminateWrite.
+        """
+        if self._is_closed:
+            raise BackendUnavailable(f"the backend on {self.place} is closed: prepare it again")
+        if len(self._waiting) >= self._settings.request_limit:
+            raise BackendUnavailable(
+                f"{self._settings.request_limit} requests wait for {self.place} already: "
+                "send larger batches, or raise request_limit"
+            )
+        request = _request(commands, what, is_read=is_read)
+        self._waiting.append(request)
+        self._has_work.set()
+        self._start()
+        return await request.answer
+
+    def leave(self) -> None:
+        """Finish what was sent on this connection, and make another for what comes."""
+        self._is_leaving = True
+        self._has_work.set()
+
+    async def close(self) -> None:
+        """Wait for what is under way, then close the connection. Repeatable."""
+        self._is_closed = True
+        self._has_work.set()
+        while self._serving is not None:
+            await asyncio.wait({self._serving})
+
+    def _start(self) -> None:
+        if self._serving is None:
+            self._serving = asyncio.create_task(self._serve(), name=f"redis {self.place}")
+            self._serving.add_done_callback(self._ended)
+
+    def _ended(self, serving: asyncio.Task[None]) -> None:
+        """Go on with what was never sent; a defect of ours reaches those who wait."""
+        self._serving = None
+        left = (*self._sent, *self._waiting)
+        if serving.cancelled():
+            for request in left:
+                request.answer.cancel()
+        elif (defect := serving.exception()) is not None:
+            _fail(left, lambda _: defect)
+        elif self._waiting:
+            self._start()
+            return
+        self._sent.clear()
+        self._waiting.clear()
+
+    async def _serve(self) -> None:
+        """Serve one connection to its end."""
+        try:
+            connection = await self._connected()
+        except LeaseMQError as error:
+            refusal, refused, self._waiting = error, self._waiting, deque()
+            _fail(refused, lambda _: refusal)
+            return
+        why = "it was closed"
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._write_on(connection))
+                group.create_task(self._read_on(connection))
+                group.create_task(self._watch())
+        except* (driver.RedisError, OSError, _Over) as ends:
+            why = text_of(ends.exceptions[0]) or type(ends.exceptions[0]).__name__
+        finally:
+            lost, self._sent = self._sent, deque()
+            _fail(lost, lambda one: broken_off(why, one.what, self.place, is_read=one.is_read))
+            await given_up(connection)
+
+    async def _connected(self) -> Connection:
+        """Open a connection, after a pause that grows with each failure. Raises: BackendUnavailable."""
+        if pause_ms := _PAUSES_MS[min(self._failures, len(_PAUSES_MS) - 1)]:
+            await asyncio.sleep(pause_ms / 1_000)
+        self._failures += 1
+        try:
+            connection = await self._connect()
+        except (driver.RedisError, OSError, TimeoutError) as error:
+            raise unreachable(error, self.place) from error
+        self._failures = 0
+        self._is_leaving = False
+        self._heard_ms = boot_ms()
+        return connection
+
+    async def _write_on(self, connection: Connection) -> None:
+        """Write what waits, as much as has gathered. Raises: _Over when no more is to be written."""
+        while True:
+            await self._has_work.wait()
+            self._has_work.clear()
+            while self._waiting and not self._is_leaving:
+                if not self._sent and boot_ms() - self._heard_ms > _IDLE_MS:
+                    await self._try_out(connection)
+                group = [self._waiting.popleft() for _ in range(min(_AT_ONCE, len(self._waiting)))]
+                await self._write(connection, group)
+            if (self._is_leaving or self._is_closed) and not self._sent:
+                raise _Over("it was given up")
+
+    async def _write(self, connection: Connection, group: Sequence[_Request]) -> None:
+        if not self._sent:
+            self._heard_ms = boot_ms()
+        self._sent.extend(group)  # before the first byte: from here on they are in doubt
+        await connection.send_packed_command([one.packed for one in group], check_health=False)
+
+    async def _try_out(self, connection: Connection) -> None:
+        """Make sure that somebody is still there. Raises: _Over."""
+        probe = _request([("PING",)], "a PING", is_read=True)
+        await self._write(connection, [probe])
+        try:
+            async with asyncio.timeout(_PROBE_SECONDS):
+                await probe.answer
+        except (TimeoutError, Answered) as error:
+            raise _Over("it answered no more") from error
+
+    async def _read_on(self, connection: Connection) -> None:
+        """Give each request its answer. Raises: _Over, and what the driver does when the connection ends."""
+        while True:
+            reply = await read(connection)
+            self._heard_ms = boot_ms()
+            if not self._sent:
+                raise _Over("it answered what nobody asked")
+            self._take(reply)
+
+    def _take(self, reply: Reply | driver.RedisError) -> None:
+        request = self._sent[0]
+        request.replies_due -= 1
+        if isinstance(reply, driver.RedisError):
+            request.refusal = request.refusal or reply
+            if code_of(reply) in _ELSEWHERE:
+                self.leave()
+        if request.replies_due:
+            return
+        self._sent.popleft()
+        if not self._sent and (self._is_leaving or self._is_closed):
+            self._has_work.set()
+        if request.answer.done():
+            return  # its caller was cancelled
+        if isinstance(reply, driver.RedisError):
+            request.answer.set_exception(Answered(request.refusal or reply))
+        else:
+            request.answer.set_result(reply)
+
+    async def _watch(self) -> None:
+        """Notice a server that answers no more, though the connection stands. Raises: _Over."""
+        timeout_ms = self._settings.timeout_ms
+        while True:
+            heard_ms = self._heard_ms
+            rest_ms = heard_ms + timeout_ms - boot_ms() if self._sent else timeout_ms
+            if rest_ms > 0:
+                await asyncio.sleep(rest_ms / 1_000)
+                continue
+            await asyncio.sleep(_SECOND_LOOK_SECONDS)
+            if self._sent and self._heard_ms == heard_ms:
+                raise _Over(f"no answer within {timeout_ms} ms")
+
+
+async def read(connection: Connection) -> Reply | driver.RedisError:
+    """Answer the next reply, which may be an error. Raises: what the driver does when the connection ends."""
+    try:
+        return cast(Reply, await connection.read_response(timeout=math.inf, disconnect_on_error=False))
+    except driver.ResponseError as error:
+        return error
+    except driver.ConnectionError as error:
+        if error.status_code is None:
+            raise
+        return error  # the driver counts some answers (LOADING, NOAUTH) as lost connections
+
+
+async def given_up(connection: Connection) -> None:
+    """Close a connection at once, whatever is still in its buffers."""
+    writer = connection._writer  # `close` would wait for ever for a peer that takes nothing more
+    if writer is not None:
+        writer.transport.abort()
+    await connection.disconnect(nowait=True)
+
+
+def packed(command: Command) -> bytes:
+    """Answer a command as it goes over the wire."""
+    return cast(bytes, _pack_command(command))
+
+
+def _request(commands: Sequence[Command], what: str, *, is_read: bool) -> _Request:
+    return _Request(
+        what=what,
+        is_read=is_read,
+        packed=b"".join(map(packed, commands)),
+        replies_due=len(commands),
+        answer=asyncio.get_running_loop().create_future(),
+    )
+
+
+def _fail(requests: Iterable[_Request], error_of: Callable[[_Request], BaseException]) -> None:
+    for request in requests:
+        if not request.answer.done():
+            request.answer.set_exception(error_of(request))
