@@ -1,0 +1,239 @@
+"""Requests to the server: each on a lane, each carried out to its end whoever waits for it.
+
+Lanes keep apart what must not wait for one another: claims, which may be lost in a crash and so are not
+synced (the job is ready again then); the other writes; reads; and the slow upkeep of a sweep.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+from leasemq.backends.postgres.routine import Routine
+from leasemq.backends.postgres.settings import Settings
+from leasemq.backends.postgres.wire import Attempts, Row, Terms, Wire
+from leasemq.errors import BackendUnavailable, LeaseMQError
+
+Execute = Callable[[str], Awaitable[None]]
+
+
+class Catalogue(Protocol):
+    """The functions of one release. `functions.py` has it."""
+
+    def routine(self, name: str) -> Routine:
+        """Answer the function of an operation."""
+
+    async def install(self, execute: Execute) -> None:
+        """Create the functions that are missing. Repeatable, and safe from many processes at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneShape:
+    """How many connections a lane has at most, and whether its commits are synced."""
+
+    connections: int
+    synchronous_commit: bool = True
+
+
+CLAIMS, WRITES, READS, UPKEEP = "claims", "writes", "reads", "upkeep"
+
+SHAPES: Mapping[str, LaneShape] = {
+    CLAIMS: LaneShape(connections=1, synchronous_commit=False),
+    WRITES: LaneShape(connections=2),
+    READS: LaneShape(connections=1),
+    UPKEEP: LaneShape(connections=1),
+}
+
+_UPKEEP = frozenset({"prune", "drain", "purge", "obliterate", "vacuum", "fold"})
+
+
+def lane_of(routine: Routine) -> str:
+    """Answer on which lane an operation goes."""
+    if routine.name == "claim":
+        return CLAIMS
+    if routine.name in _UPKEEP:
+        return UPKEEP
+    return READS if routine.is_read else WRITES
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    routine: Routine
+    values: Sequence[object]
+    answer: asyncio.Future[list[Row]]
+
+
+class Lane:
+    """Requests in the order of their making, and the wires that carry them. Owner: one loop's `Lanes`.
+
+    A wire's task lives while there is something to carry. It is born outside a TaskGroup, because the
+    error of a request must reach its caller and nobody else; `close` waits for it.
+    """
+
+    def __init__(self, wires: Sequence[Wire], limit: int, place: str) -> None:
+        self._resting = list(wires)
+        self._limit = limit
+        self._place = place
+        self._waiting: deque[_Request] = deque()
+        self._carrying: dict[asyncio.Task[None], Wire] = {}
+        self._in_flight: dict[Wire, _Request] = {}
+
+    def ask(self, routine: Routine, values: Sequence[object]) -> asyncio.Future[list[Row]]:
+        """Answer where the answer will be. Raises: BackendUnavailable when too many requests wait already."""
+        if len(self._waiting) >= self._limit:
+            raise BackendUnavailable(
+                f"{self._limit} requests wait for {self._place} already: "
+                "send larger batches, or raise request_limit"
+            )
+        request = _Request(routine, values, asyncio.get_running_loop().create_future())
+        self._waiting.append(request)
+        if self._resting:
+            self._start()
+        return request.answer
+
+    async def close(self) -> None:
+        """Wait for every request, then give the connections back."""
+        while self._carrying:
+            await asyncio.wait(list(self._carrying))
+        self.drop()
+
+    def drop(self) -> None:
+        """Give the connections back, whatever is under way."""
+        for wire in (*self._resting, *self._carrying.values()):
+            wire.close()
+
+    def _start(self) -> None:
+        wire = self._resting.pop(self._best())
+        task = asyncio.get_running_loop().create_task(self._carry(wire))
+        self._carrying[task] = wire
+        task.add_done_callback(partial(self._ended, wire))
+
+    def _best(self) -> int:
+        """Answer the place of a wire that is open already, if there is one."""
+        return next((place for place, wire in enumerate(self._resting) if wire.is_open), 0)
+
+    async def _carry(self, wire: Wire) -> None:
+        while self._waiting:
+            request = self._waiting.popleft()
+            if request.answer.done():  # its caller was cancelled before it was sent
+                continue
+            self._in_flight[wire] = request
+            try:
+                rows = await wire.run(request.routine, request.values)
+            except LeaseMQError as error:
+                _fail(request, error)
+            else:
+                if not request.answer.done():
+                    request.answer.set_result(rows)
+            del self._in_flight[wire]
+
+    def _ended(self, wire: Wire, task: asyncio.Task[None]) -> None:
+        """Let the wire rest; a defect reaches whoever waits for it, the end of the loop all of them."""
+        del self._carrying[task]
+        self._resting.append(wire)
+        request = self._in_flight.pop(wire, None)
+        if task.cancelled():
+            wire.close()
+            for abandoned in (*([request] if request else []), *self._waiting):
+                abandoned.answer.cancel()
+            self._waiting.clear()
+        elif (defect := task.exception()) is not None and request is not None:
+            _fail(request, defect)
+        if self._waiting:
+            self._start()
+
+
+class Lanes:
+    """What one event loop has open. Owner: the executor."""
+
+    def __init__(self, settings: Settings, catalogue: Catalogue) -> None:
+        attempts = Attempts()
+        self._lanes: dict[str, Lane] = {}
+        for name, shape in SHAPES.items():
+            terms = Terms(
+                settings=settings,
+                attempts=attempts,
+                install=catalogue.install,
+                synchronous_commit=shape.synchronous_commit,
+            )
+            wires = [Wire(terms) for _ in range(shape.connections)]
+            self._lanes[name] = Lane(wires, settings.request_limit, settings.place)
+
+    def ask(self, routine: Routine, values: Sequence[object]) -> asyncio.Future[list[Row]]:
+        """See `Lane.ask`."""
+        return self._lanes[lane_of(routine)].ask(routine, values)
+
+    async def close(self) -> None:
+        """Finish what was asked for and give all connections back."""
+        for lane in self._lanes.values():
+            await lane.close()
+
+    def drop(self) -> None:
+        """Give all connections back at once: their loop is closed."""
+        for lane in self._lanes.values():
+            lane.drop()
+
+
+class Executor:
+    """Calls functions from whatever loop runs; opens nothing before its use. Owner: the backend object."""
+
+    def __init__(self, settings: Settings, catalogue: Catalogue) -> None:
+        self.settings = settings
+        self._catalogue = catalogue
+        self._pid = os.getpid()
+        self._places: dict[asyncio.AbstractEventLoop, Lanes] = {}
+        self._is_closed = False
+
+    async def call(self, name: str, *values: object) -> list[Row]:
+        """Call the function of an operation; its answer's rows.
+
+        Cancelling the caller takes nothing back that was sent.
+
+        Raises:
+            BackendUnavailable: It did not happen, or it only reads.
+            IndeterminateWrite: It was sent, and its answer was lost.
+        """
+        return await self._here().ask(self._catalogue.routine(name), values)
+
+    def open(self) -> None:
+        """Take requests again after a close."""
+        self._is_closed = False
+
+    async def close(self) -> None:
+        """Finish what was asked for in this loop and give all connections back. Repeatable."""
+        self._is_closed = True
+        self._forget_others()
+        lanes = self._places.pop(asyncio.get_running_loop(), None)
+        if lanes is not None:
+            await lanes.close()
+
+    def _here(self) -> Lanes:
+        if self._is_closed:
+            raise BackendUnavailable(f"the backend on {self.settings.place} is closed: prepare it again")
+        loop = asyncio.get_running_loop()
+        lanes = self._places.get(loop) if self._pid == os.getpid() else None
+        if lanes is None:
+            self._forget_others()
+            lanes = self._places[loop] = Lanes(self.settings, self._catalogue)
+        return lanes
+
+    def _forget_others(self) -> None:
+        """Let go of what belongs to closed loops, and after a fork of what belongs to the parent."""
+        if self._pid != os.getpid():
+            _OF_PARENTS.append(self._places)
+            self._places, self._pid = {}, os.getpid()
+        for loop in [other for other in self._places if other.is_closed()]:
+            self._places.pop(loop).drop()
+
+
+_OF_PARENTS: list[object] = []  # kept, so that nothing closes what a parent process has open
+
+
+def _fail(request: _Request, error: BaseException) -> None:
+    if not request.answer.done():
+        request.answer.set_exception(error)
