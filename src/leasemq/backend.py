@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
-from leasemq.operations import Control, Insight, Schedules
+from leasemq.operations import Control, Insight, Joined, Schedules
 from leasemq.protocol.insight import EVENT_AGE_MS, RECORD_LIMIT, Capabilities
 from leasemq.protocol.model import (
     Advanced,
@@ -75,16 +75,6 @@ class Listener(Protocol):
 
         Hints only: a wake may name a queue that is empty, and a push may be lost.
         """
-
-
-class Joined(Protocol):
-    """Enqueue and settle inside a transaction that the caller opened and will commit or roll back."""
-
-    def enqueue(self, queue: str, jobs: Sequence[NewJob]) -> Sequence[Enqueued]:
-        """See `Backend.enqueue`; it takes effect with the caller's commit."""
-
-    def settle(self, queue: str, settlement: Settlement) -> Settled:
-        """See `Backend.settle`; it takes effect with the caller's commit."""
 
 
 class Work(Protocol):
@@ -183,7 +173,17 @@ class Work(Protocol):
         """Make a renewer for one thread."""
 
     def joined(self, session: object) -> Joined:
-        """Enqueue and settle on the caller's open transaction. Only with the capability `transactions`."""
+        """Join the caller's open transaction. Only with the capability `transactions`.
+
+        Raises: InvalidSession for what is no session, or one of another kind of store.
+        """
+
+    def transaction(self, *, blocks: bool, idle_ms: int) -> AbstractAsyncContextManager[Joined]:
+        """Open a transaction on a connection of its own, rolled back at its end unless it was committed.
+
+        `blocks`: for a thread; nothing suspends. Where a server can, it ends one whose owner has been silent
+        for `idle_ms`. Only with the capability `transactions`. Raises: BackendUnavailable.
+        """
 
 
 class Backend(Work, Control, Insight, Schedules, Protocol):

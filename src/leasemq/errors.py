@@ -17,7 +17,8 @@ LeaseMQError
 │   │                           of an `enqueue_many` is stored, and `jobs` has its handles
 │   ├── UniqueConflict          a replay whose unique key is held by another job
 │   ├── IllegalMove             an operator's action that the job's state does not allow
-│   ├── WouldDeadlock           waiting for a result inside a handler
+│   ├── WouldDeadlock           waiting for a result inside a handler, or for one's own transaction
+│   ├── InvalidSession          a session that is none, is closed, in autocommit, or of another database
 │   ├── SyncInsideLoop          a synchronous call inside a running event loop
 │   └── CursorExpired           an event cursor that was trimmed away
 ├── Unsupported                 fix the program: the backend or install cannot do this
@@ -133,7 +134,11 @@ class IllegalMove(Refused):
 
 
 class WouldDeadlock(Refused):
-    """A handler waits for another job's result without `allow_wait=True`."""
+    """A handler waits for another job's result without `allow_wait=True`, or for its own transaction."""
+
+
+class InvalidSession(Refused):
+    """A session cannot take a job into its transaction; the message says what to give instead."""
 
 
 class SyncInsideLoop(Refused):

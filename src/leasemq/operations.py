@@ -21,10 +21,49 @@ from leasemq.protocol.insight import (
     TrailPage,
     WorkerInfo,
 )
-from leasemq.protocol.model import NOT_STARTED, Enqueued, NewJob, State
+from leasemq.protocol.model import (
+    NOT_STARTED,
+    Enqueued,
+    Fence,
+    NewJob,
+    Renewal,
+    Settled,
+    Settlement,
+    State,
+)
 from leasemq.protocol.standing import Standing
 
 ANY_STATE = frozenset(State)
+
+
+class Joined(Protocol):
+    """An open transaction to enqueue and settle in: its commit makes all of it true, or nothing.
+
+    Where the session blocks (not `is_async`) no call suspends, so that who has no loop can drive it. A call
+    that raises leaves nothing behind in the transaction; PostgreSQL then takes nothing but a rollback.
+    """
+
+    is_async: bool
+    session: object  # what its owner writes with
+    locked_store: str | None  # the id of the store in which nobody else can write until the end, if so
+
+    async def enqueue(self, queue: str, jobs: Sequence[NewJob]) -> Sequence[Enqueued]:
+        """See `Work.enqueue`. Raises: InvalidSession."""
+
+    async def check(self, queue: str, job_id: str, fence: Fence) -> Renewal:
+        """Compare the fence, and lock the job: until the transaction ends nobody else changes its state.
+
+        It waits for transactions that have it locked. Changes nothing; a stale fence is not noted.
+        """
+
+    async def settle(self, queue: str, settlement: Settlement) -> Settled:
+        """See `Work.settle`."""
+
+    async def commit(self) -> None:
+        """Make it true. Raises: BackendUnavailable (nothing of it is), IndeterminateWrite (all may be)."""
+
+    async def roll_back(self) -> bool:
+        """Undo it, whatever happened; answers whether its connection still works."""
 
 
 class Control(Protocol):

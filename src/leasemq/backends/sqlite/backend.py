@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
-from typing import NoReturn
 
 from leasemq.backends.sqlite import (
     accepting,
@@ -23,6 +22,7 @@ from leasemq.backends.sqlite import (
     sweeping,
     trails,
 )
+from leasemq.backends.sqlite.joining import SqliteJoined, joined
 from leasemq.backends.sqlite.lane import T, Work
 from leasemq.backends.sqlite.lanes import Lanes
 from leasemq.backends.sqlite.listening import SqliteListener
@@ -39,7 +39,6 @@ from leasemq.backends.sqlite.settings import (
 from leasemq.backends.sqlite.standing import standing
 from leasemq.backends.sqlite.step import Step
 from leasemq.clock import Clock, wall_ms
-from leasemq.errors import Unsupported
 from leasemq.operations import ANY_STATE
 from leasemq.protocol.insight import (
     EVENT_AGE_MS,
@@ -121,6 +120,7 @@ class SqliteBackend:
             request_limit=request_limit,
         )
         self._is_inline = inline
+        self._store_id = ""
         self._guard = threading.Lock()
         self._lanes_of_process = Lanes(self._settings, inline=inline)  # which opens nothing yet
 
@@ -131,6 +131,7 @@ class SqliteBackend:
         self._lanes()  # after a fork: ours, and with them a lock of ours
         settings, store_id = prepared(asked) if self._is_inline else await asyncio.to_thread(prepared, asked)
         with self._guard:  # of those who prepare at once, one makes new lanes, and before it closes the old
+            self._store_id = store_id
             before = self._lanes()
             is_stale = settings != self._settings or before.is_closed
             if is_stale:
@@ -146,7 +147,7 @@ class SqliteBackend:
             processes=True,
             push=True,
             exchange=True,
-            transactions=False,
+            transactions=True,
             one_step_across_queues=True,
         )
 
@@ -225,9 +226,13 @@ class SqliteBackend:
         """See `Work.renewer`."""
         return self._lanes().renewer()
 
-    def joined(self, session: object) -> NoReturn:
+    def joined(self, session: object) -> SqliteJoined:
         """See `Work.joined`."""
-        raise Unsupported("the SQLite backend has no transactions to join; use PostgreSQL")
+        return joined(session, self._settings, self._store_id)
+
+    def transaction(self, *, blocks: bool, idle_ms: int) -> AbstractAsyncContextManager[SqliteJoined]:
+        """See `Work.transaction`."""
+        return self._lanes().transactions.open(self._store_id, blocks=blocks)
 
     async def cancel(
         self, queue: str, ids: Sequence[str], generation: int | None = None

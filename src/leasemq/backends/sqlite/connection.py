@@ -28,7 +28,7 @@ def opened(settings: Settings, sync: Sync) -> sqlite3.Connection:
         check_same_thread=False,
         cached_statements=512,
     )
-    connection.text_factory = _text
+    connection.text_factory = text_or_bytes
     connection.execute(f"PRAGMA synchronous = {sync}")
     connection.execute("PRAGMA temp_store = MEMORY")
     connection.execute("PRAGMA cache_size = -16384")
@@ -37,7 +37,7 @@ def opened(settings: Settings, sync: Sync) -> sqlite3.Connection:
     return connection
 
 
-def _text(raw: bytes) -> str | bytes:
+def text_or_bytes(raw: bytes) -> str | bytes:
     """Answer a text; one that is none as its bytes, which only its own row is then unreadable for."""
     try:
         return raw.decode()

@@ -14,6 +14,7 @@ from leasemq.backends.sqlite.listening import Audience, Seen, SqliteListener
 from leasemq.backends.sqlite.reader import Snapshots
 from leasemq.backends.sqlite.renewing import SqliteRenewer
 from leasemq.backends.sqlite.settings import Settings
+from leasemq.backends.sqlite.transacting import Transactions
 from leasemq.backends.sqlite.watching import Watch, seen_now
 from leasemq.backends.sqlite.writer import GroupCommit, run_at_once
 from leasemq.errors import BackendUnavailable
@@ -38,6 +39,7 @@ class Lanes:
             crew = GroupCommit(settings, self._audience.hear)
             self.writer = ThreadLane("leasemq-sqlite-writer", settings, crew)
             self.reader = ThreadLane("leasemq-sqlite-reader", settings, Snapshots(settings))
+        self.transactions = Transactions(settings, self._audience.hear, inline=inline)
 
     @asynccontextmanager
     async def listen(self, queues: Sequence[str]) -> AsyncIterator[SqliteListener]:
@@ -66,6 +68,7 @@ class Lanes:
         self._see_to_watch()
         await self.writer.close()
         await self.reader.close()
+        await self.transactions.close()
 
     def _see_to_watch(self) -> None:
         """Watch the file while somebody listens, and no longer."""
