@@ -55,8 +55,8 @@ class SqliteJoined:
     def __init__(
         self, session: object, reach: Reach, settings: Settings, store_id: str, hear: Hear | None = None
     ) -> None:
-        self.session = session
-        self.is_async = reach.is_async
+        self.session: object = session
+        self.is_async: bool = reach.is_async
         self.locked_store: str | None = store_id
         self._reach = reach
         self._settings = settings
