@@ -12,6 +12,7 @@ import pytest
 from blockbuster import BlockBuster
 
 from leasemq.testing.promises import read_catalogue
+from tests.servers.depot import DEPOT, Depot
 
 pytest.register_assert_rewrite("leasemq.testing.conformance")
 
@@ -26,6 +27,21 @@ FRESH = os.environ.get("LEASEMQ_FRESH") == "1"
 LONG = os.environ.get("LEASEMQ_LONG") == "1"  # `make long`: the shows at full size
 hypothesis.settings.register_profile("project", deadline=None, print_blob=True, derandomize=not FRESH)
 hypothesis.settings.load_profile("project")
+
+
+OPEN_DEPOT: list[Depot] = []  # of this process; at most one
+
+
+def pytest_configure() -> None:
+    """Let whatever this run starts ask for servers: workers of pytest-xdist find the depot that is open."""
+    if DEPOT not in os.environ:
+        OPEN_DEPOT.append(Depot())
+
+
+def pytest_unconfigure() -> None:
+    """End the servers of this run."""
+    while OPEN_DEPOT:
+        OPEN_DEPOT.pop().close()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
