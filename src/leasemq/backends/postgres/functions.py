@@ -1,0 +1,113 @@
+"""The functions of this backend: one .sql file each, installed under a name that says which text it is.
+
+A function's name carries a digest of its text and, through the names that it calls, of theirs. So two
+releases whose functions differ run side by side on one schema, each with its own.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+import re
+from collections.abc import Awaitable, Callable
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+
+from leasemq.backends.postgres.routine import Routine
+from leasemq.backends.postgres.settings import quoted
+
+# What stands between braces in a file: the schema, the function itself, or another file's function.
+_PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
+_SIGNATURE = re.compile(r"CREATE FUNCTION \{self\}\(([^)]*)\)", re.DOTALL)
+_DIGEST_CHARACTERS = 10
+
+
+@cache
+def text_of(name: str) -> str:
+    """Read `sql/<name>.sql`."""
+    data = pkgutil.get_data(__package__, f"sql/{name}.sql")
+    assert data is not None
+    return data.decode()
+
+
+@cache
+def names() -> tuple[str, ...]:
+    """Answer every function, each after those that it calls."""
+    folder = files(__package__) / "sql"
+    listed = sorted(file.name.removesuffix(".sql") for file in folder.iterdir() if file.name.endswith(".sql"))
+    ordered: dict[str, None] = {}
+    for name in listed:
+        _add_after_called(name, ordered)
+    return tuple(ordered)
+
+
+@cache
+def installed_name(name: str) -> str:
+    """Answer the name under which a function is installed."""
+    text = _PLACEHOLDER.sub(lambda match: _digested(match[1]), text_of(name))
+    return f"{name}_{sha256(text.encode()).hexdigest()[:_DIGEST_CHARACTERS]}"
+
+
+class Functions:
+    """The functions of this release in one schema."""
+
+    def __init__(self, schema: str) -> None:
+        self._schema = schema
+        self._routines: dict[str, Routine] = {}
+
+    def routine(self, name: str) -> Routine:
+        """Answer what a call of a function needs to know."""
+        found = self._routines.get(name)
+        if found is None:
+            found = self._routines[name] = _routine(self._schema, name)
+        return found
+
+    async def install(self, execute: Callable[[str], Awaitable[None]]) -> None:
+        """Create the functions that are missing; repeatable, and safe from many processes at once."""
+        place = self._schema.replace("'", "''")
+        parts = [f"SELECT pg_advisory_xact_lock(hashtextextended('leasemq install {place}', 0))"]
+        for name in names():
+            create = rendered(self._schema, text_of(name), name).strip().rstrip(";")
+            parts.append(
+                "DO $install$ BEGIN IF NOT EXISTS (SELECT FROM pg_catalog.pg_proc p"
+                " JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace"
+                f" WHERE n.nspname = '{place}' AND p.proname = '{installed_name(name)}')"
+                f" THEN {create}; END IF; END $install$"
+            )
+        await execute(";\n".join(parts))  # as one request, and so as one transaction
+
+
+def rendered(schema: str, text: str, own_name: str = "") -> str:
+    """Answer the text of a file as the server takes it."""
+
+    def put(match: re.Match[str]) -> str:
+        if match[1] == "schema":
+            return quoted(schema)
+        name = own_name if match[1] == "self" else match[1]
+        return f"{quoted(schema)}.{quoted(installed_name(name))}"
+
+    return _PLACEHOLDER.sub(put, text)
+
+
+def _routine(schema: str, name: str) -> Routine:
+    text = text_of(name)
+    signature = _SIGNATURE.search(text)
+    assert signature is not None, f"sql/{name}.sql has no CREATE FUNCTION {{self}}(...)"
+    parameters = [part.split() for part in signature[1].split(",") if part.strip()]
+    return Routine(
+        name=name,
+        qualified=f"{quoted(schema)}.{quoted(installed_name(name))}",
+        parameters=tuple(" ".join(part[1:]) for part in parameters),
+        is_read=" STABLE" in text,
+    )
+
+
+def _digested(name: str) -> str:
+    return name if name in ("schema", "self") else installed_name(name)
+
+
+def _add_after_called(name: str, ordered: dict[str, None]) -> None:
+    for called in _PLACEHOLDER.findall(text_of(name)):
+        if called not in ("schema", "self") and called not in ordered:
+            _add_after_called(called, ordered)
+    ordered.setdefault(name)
