@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import Protocol
+from typing import Protocol, assert_never
 
+from leasemq.backends.redis.cluster import Cluster
 from leasemq.backends.redis.faults import code_of, refused
 from leasemq.backends.redis.keys import queue_prefix, tag_prefix
 from leasemq.backends.redis.lane import Answered, Command, Reply, Word
-from leasemq.backends.redis.routes import Route, route
-from leasemq.backends.redis.settings import Settings
+from leasemq.backends.redis.routes import Route, Single
+from leasemq.backends.redis.sentinel import Sentinels
+from leasemq.backends.redis.settings import Layout, Settings
 from leasemq.errors import BackendUnavailable
 
-_NOSCRIPTS = 5  # times that a script is loaded for one call; somebody may empty the cache all the time
-_HOPS = 5  # times that one call follows its slot to another node
+_TRIALS = 8  # of one call: somebody may empty the script cache, or move the slot, again and again
+_NOT_HERE = frozenset({"MOVED", "NOSCRIPT"})  # nothing was begun, and it can be where, or once, it is known
 
 
 class Script(Protocol):
@@ -59,11 +61,18 @@ class Link:
 
     async def command(self, *words: Word) -> Reply:
         """Ask one server that takes writes what changes nothing. Raises: as `call`."""
-        lane = await self.route().any()
-        try:
-            return await lane.ask([words], str(words[0]), is_read=True)
-        except Answered as error:
-            raise refused(error.reply, str(words[0]), lane.place, is_read=True) from error.reply
+        return (await self.command_all(*words))[0]
+
+    async def command_all(self, *words: Word) -> list[Reply]:
+        """Ask every server that takes writes what changes nothing. Raises: as `call`."""
+        what = str(words[0])
+        replies: list[Reply] = []
+        for lane in await self.route().all():
+            try:
+                replies.append(await lane.ask([words], what, is_read=True))
+            except Answered as error:
+                raise refused(error.reply, what, lane.place, is_read=True) from error.reply
+        return replies
 
     def open(self) -> None:
         """Take calls again after `close`."""
@@ -86,7 +95,7 @@ class Link:
         if found is None:
             for ended in [other for other in self._routes if other.is_closed()]:
                 del self._routes[ended]
-            found = self._routes[loop] = route(self.settings)
+            found = self._routes[loop] = _route(self.settings)
         return found
 
     def _of_this_process(self) -> None:
@@ -97,25 +106,32 @@ class Link:
             self._pid = os.getpid()
 
     async def _call(self, script: Script, prefix: bytes, args: tuple[Word, ...]) -> Reply:
-        call = ("EVALSHA", script.sha, 1, prefix, *args)
-        commands: list[Command] = [call]
-        hops = loads = 0
+        call: Command = ("EVALSHA", script.sha, 1, prefix, *args)
+        commands = [call]
+        trial = 0
         while True:
+            trial += 1
             lane = await self.route().to(prefix)
             try:
                 return await lane.ask(commands, script.name, is_read=script.is_read)
             except Answered as error:
-                code = code_of(error.reply)
-                if code == "NOSCRIPT" and loads < _NOSCRIPTS:
-                    loads += 1
-                    commands = [("SCRIPT", "LOAD", script.text), call]
-                elif code == "MOVED" and hops < _HOPS:  # nothing was done where it is not at home
-                    hops += 1
-                    await self.route().moved(error.reply)
-                else:
-                    raise refused(
-                        error.reply, script.name, lane.place, is_read=script.is_read
-                    ) from error.reply
+                code, reply = code_of(error.reply), error.reply
+            if code not in _NOT_HERE or trial == _TRIALS:
+                raise refused(reply, script.name, lane.place, is_read=script.is_read) from reply
+            if code == "MOVED":
+                await self.route().moved(reply)
+            commands = [("SCRIPT", "LOAD", script.text), call] if code == "NOSCRIPT" else [call]
+
+
+def _route(settings: Settings) -> Route:
+    match settings.layout:
+        case Layout.SINGLE:
+            return Single(settings)
+        case Layout.SENTINEL:
+            return Sentinels(settings)
+        case Layout.CLUSTER:
+            return Cluster(settings)
+    assert_never(settings.layout)
 
 
 _OF_PARENTS: list[object] = []  # kept, so that nothing closes what a parent process has open

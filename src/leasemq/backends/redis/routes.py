@@ -1,15 +1,16 @@
-"""Which server a call goes to: the one there is, the one Sentinels name, or a slot's node in a Cluster."""
+"""Which server a call goes to. Here: the one there is; `sentinel.py` and `cluster.py` know of several."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Protocol
 
 from redis import exceptions as driver
 from redis.asyncio import Connection
 
-from leasemq.backends.redis.lane import Lane, given_up, read
-from leasemq.backends.redis.settings import Address, Credentials, Layout, Settings
+from leasemq.backends.redis.lane import Command, Lane, Reply, given_up, packed, read
+from leasemq.backends.redis.settings import Address, Credentials, Settings
 from leasemq.backends.redis.wiring import made
 
 
@@ -17,44 +18,39 @@ class Route(Protocol):
     """The way to the servers, in one event loop."""
 
     async def to(self, prefix: bytes) -> Lane:
-        """Answer the lane to the server that has keys with this prefix. Raises: BackendUnavailable."""
+        """Answer the lane to the server that has the keys with this prefix. Raises: BackendUnavailable."""
 
-    async def any(self) -> Lane:
-        """Answer the lane to one server that takes writes. Raises: BackendUnavailable."""
+    async def all(self) -> Sequence[Lane]:
+        """Answer the lanes to every server that takes writes. Raises: BackendUnavailable."""
 
     async def moved(self, error: driver.RedisError) -> None:
-        """Learn where slots are now, because a server said that one is not there."""
+        """Learn where the slots are by now: a server said that one is not there."""
 
-    async def where(self) -> Address:
-        """Answer the address of one server that takes writes, for a connection of one's own."""
+    async def opened(self) -> Connection:
+        """Open a connection of one's own to a server that hears all pushes. Raises: as `opened` below."""
 
     async def close(self) -> None:
         """Finish what is under way, and close every lane."""
 
 
-def route(settings: Settings) -> Route:
-    """Answer the way to the servers as they stand together."""
-    match settings.layout:
-        case Layout.SINGLE:
-            return Single(settings)
-    raise NotImplementedError
+async def opened(
+    settings: Settings, address: Address, credentials: Credentials | None = None, ask: Command = ("PING",)
+) -> tuple[Connection, Reply]:
+    """Open a connection, and answer it with what the server said to a first command.
 
-
-async def connected(
-    settings: Settings, address: Address, credentials: Credentials | None = None
-) -> Connection:
-    """Open a connection on which the server has answered. Raises: RedisError, OSError, TimeoutError."""
+    Raises: RedisError, OSError, TimeoutError.
+    """
     connection = made(settings, address, credentials)
     is_good = False
     try:
         async with asyncio.timeout(settings.connect_timeout_ms / 1_000):
             await connection.connect()  # type: ignore[no-untyped-call]  # the driver annotates no return
-            await connection.send_packed_command(connection.pack_command("PING"), check_health=False)
+            await connection.send_packed_command(packed(ask), check_health=False)
             reply = await read(connection)
         if isinstance(reply, driver.RedisError):
             raise reply
         is_good = True
-        return connection
+        return connection, reply
     finally:
         if not is_good:
             await given_up(connection)
@@ -65,26 +61,24 @@ class Single:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._lane = Lane(settings, settings.place, self._connected)
+        self._lane = Lane(settings, settings.place, self.opened)
 
     async def to(self, prefix: bytes) -> Lane:
         """See `Route.to`."""
         return self._lane
 
-    async def any(self) -> Lane:
-        """See `Route.any`."""
-        return self._lane
+    async def all(self) -> Sequence[Lane]:
+        """See `Route.all`."""
+        return (self._lane,)
 
     async def moved(self, error: driver.RedisError) -> None:
-        """See `Route.moved`. One server alone can only say so if it belongs to a Cluster."""
+        """See `Route.moved`. A server alone says so only if it belongs to a Cluster: nothing helps."""
 
-    async def where(self) -> Address:
-        """See `Route.where`."""
-        return self._settings.addresses[0]
+    async def opened(self) -> Connection:
+        """See `Route.opened`."""
+        connection, _ = await opened(self._settings, self._settings.addresses[0])
+        return connection
 
     async def close(self) -> None:
         """See `Route.close`."""
         await self._lane.close()
-
-    async def _connected(self) -> Connection:
-        return await connected(self._settings, await self.where())
