@@ -1,0 +1,98 @@
+"""Whom LeaseMQ is measured beside: the package, its driver, and the set-up in which it does best here.
+
+Versions are pinned, so that a figure can be had again. Each is set up as its own documentation says for work
+that must not be lost, where it has that; the column `note` says where it has not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+OURS = "leasemq"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peer:
+    """One contender on one backend."""
+
+    name: str
+    driver: str  # a file of bench/drivers
+    requires: tuple[str, ...]
+    concurrency: int = 100
+    url_query: str = ""  # what is added to the server's URL
+    options: Mapping[str, Any] = field(default_factory=dict)
+    note: str = ""
+
+
+def _ours(url_query: str = "") -> Peer:
+    return Peer(
+        name=OURS,
+        driver="on_leasemq.py",
+        requires=("-e .[redis,postgres]", "uvloop==0.23.0"),
+        url_query=url_query,
+        note="fenced leases; records, results and events kept for a day and more, as by default",
+    )
+
+
+def _huey(concurrency: int, *, fsync: bool = False) -> Peer:
+    return Peer(
+        name="huey",
+        driver="on_huey.py",
+        requires=("huey==3.5.4", "redis==8.1.0"),
+        concurrency=concurrency,
+        options={"fsync": fsync},
+        note="at most once: it has no acknowledgement",
+    )
+
+
+_SAQ = Peer(name="saq", driver="on_saq.py", requires=("saq[redis,postgres]==0.26.4", "uvloop==0.23.0"))
+_PGQUEUER = Peer(
+    name="pgqueuer",
+    driver="on_pgqueuer.py",
+    requires=("pgqueuer==1.6.0", "asyncpg==0.32.0", "uvloop==0.23.0"),
+    options={"batch": 100},
+    note="removes a job when it has run",
+)
+
+PEERS: Mapping[str, tuple[Peer, ...]] = {
+    "redis": (
+        _ours(),
+        Peer(
+            name="dramatiq",
+            driver="on_dramatiq.py",
+            requires=("dramatiq[redis]==2.2.1",),
+            concurrency=8,
+            note="threads; acknowledges after the handler",
+        ),
+        Peer(
+            name="taskiq",
+            driver="on_taskiq.py",
+            requires=("taskiq==0.13.0", "taskiq-redis==1.2.4", "uvloop==0.23.0"),
+            note="streams with acknowledgements",
+        ),
+        Peer(
+            name="bullmq",
+            driver="on_bullmq.py",
+            requires=("bullmq==3.4.4", "uvloop==0.23.0"),
+            note="locks with tokens",
+        ),
+        _huey(4),
+        _SAQ,
+        Peer(name="arq", driver="on_arq.py", requires=("arq==0.28.0", "uvloop==0.23.0")),
+    ),
+    "postgres": (
+        _ours(),
+        _PGQUEUER,
+        Peer(
+            name="procrastinate",
+            driver="on_procrastinate.py",
+            requires=("procrastinate==3.10.0", "uvloop==0.23.0"),
+        ),
+        _SAQ,
+    ),
+    "sqlite-normal": (_ours("?sync=normal"), _huey(1)),
+    "sqlite-full": (_ours(), _huey(1, fsync=True)),
+    "memory": (_ours(), _PGQUEUER),
+}

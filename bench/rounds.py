@@ -1,0 +1,157 @@
+"""One run of one contender, and rounds in which all take turns, so that a slow minute hits everybody."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from bench.drivers import board
+from bench.environments import python_of
+from bench.peers import Peer
+from bench.servers import Ground, ground
+
+DRIVERS = Path(__file__).parent / "drivers"
+PATIENCE_S = 300.0
+Sample = Mapping[str, float]
+Measure = Callable[[Peer, str, int], Sample]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What the rounds gave for one contender: every sample, in order."""
+
+    peer: str
+    samples: tuple[Sample, ...]
+
+    def median(self, name: str) -> float:
+        """Answer the median of one figure over the rounds."""
+        return median(sample[name] for sample in self.samples)
+
+
+def interleaved(
+    peers: Sequence[Peer], backend: str, jobs: Mapping[str, int], rounds: int, measure: Measure
+) -> list[Outcome]:
+    """Let every peer run once per round; the first of a round is another one each time."""
+    samples: dict[str, list[Sample]] = {peer.name: [] for peer in peers}
+    for number in range(rounds):
+        turn = number % len(peers)
+        for peer in (*peers[turn:], *peers[:turn]):
+            sample = measure(peer, backend, jobs.get(peer.name, jobs["default"]))
+            samples[peer.name].append(sample)
+            told = "  ".join(f"{name} {value:,.1f}" for name, value in sample.items())
+            print(f"round {number + 1}  {peer.name:<14} {told}", file=sys.stderr, flush=True)
+    return [Outcome(peer=name, samples=tuple(found)) for name, found in samples.items()]
+
+
+def drain(peer: Peer, backend: str, jobs: int, *, processes: int = 1, work_ms: float = 0.0) -> Sample:
+    """Fill a queue, then let workers empty it.
+
+    Answers `jobs_per_s` (from the first handler to the last), `cpu_ms` and `server_cpu_ms` per 1,000 jobs
+    (one process only), and `fill_per_s`, the rate of the bulk enqueue before it.
+    """
+    with ground(backend) as here, TemporaryDirectory(prefix="board-") as folder:
+        place = Path(folder) / "board"
+        board.create(place)
+        shared = {"board": str(place), "work_ms": work_ms}
+        filled = 0.0 if backend == "memory" else _told(peer, here, "fill", jobs)["seconds"]
+        with _workers(peer, here, jobs, processes, shared) as running:
+            _wait(lambda: sum(row.count for row in board.read(place)) >= jobs, running)
+            seen = board.read(place)
+    first = min(row.first_ns for row in seen)
+    last = max(row.last_ns for row in seen)
+    sample = {"jobs_per_s": (jobs - 1) / ((last - first) / 1e9)}
+    if processes == 1:
+        sample["cpu_ms"] = seen[0].cpu_ns / 1e6 / jobs * 1_000
+        sample["server_cpu_ms"] = seen[0].server_cpu_ns / 1e6 / jobs * 1_000
+    if filled:
+        sample["fill_per_s"] = jobs / filled
+    return sample
+
+
+def enqueue(peer: Peer, backend: str, jobs: int, *, action: str) -> Sample:
+    """Enqueue only: `single`, `gathered` or `fill`. Answers `jobs_per_s`."""
+    with ground(backend) as here:
+        return {"jobs_per_s": jobs / _told(peer, here, action, jobs)["seconds"]}
+
+
+def latency(peer: Peer, backend: str, jobs: int) -> Sample:
+    """Enqueue now and then on an idle queue. Answers the milliseconds until a handler starts."""
+    with ground(backend) as here, TemporaryDirectory(prefix="samples-") as folder:
+        samples = Path(folder) / "samples"
+        samples.touch()
+        _told(peer, here, "fill", 0)  # makes the tables of those whose worker does not
+        with _workers(peer, here, jobs, 1, {"samples": str(samples)}) as running:
+            time.sleep(3)  # for the worker to come up: it tells nobody
+            _told(peer, here, "timed", jobs)
+            _wait(lambda: len(samples.read_text(encoding="ascii").splitlines()) >= jobs, running)
+        found = sorted(int(line) / 1e6 for line in samples.read_text(encoding="ascii").splitlines())
+    return {"p50_ms": found[len(found) // 2], "p99_ms": found[int(len(found) * 0.99)]}
+
+
+def _orders(peer: Peer, here: Ground, action: str, jobs: int, **more: Any) -> str:
+    orders = {
+        "action": action,
+        "url": f"{here.url}{peer.url_query}",
+        "jobs": jobs,
+        "concurrency": peer.concurrency,
+        "server_pids": list(here.server_pids),
+        "options": dict(peer.options),
+        **more,
+    }
+    return json.dumps(orders)
+
+
+def _told(peer: Peer, here: Ground, action: str, jobs: int) -> dict[str, float]:
+    """Run a driver to its end and answer what it printed."""
+    done = subprocess.run(
+        [str(python_of(peer)), str(DRIVERS / peer.driver), _orders(peer, here, action, jobs)],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    if done.returncode:
+        raise SystemExit(f"{peer.name} could not {action}:\n{done.stderr[-3_000:]}")
+    found: dict[str, float] = json.loads(done.stdout.strip().splitlines()[-1])
+    return found
+
+
+@contextmanager
+def _workers(
+    peer: Peer, here: Ground, jobs: int, processes: int, shared: Mapping[str, Any]
+) -> Iterator[list[subprocess.Popen[bytes]]]:
+    with TemporaryDirectory(prefix="worker-") as folder:
+        logs = [Path(folder) / f"{row}.log" for row in range(processes)]
+        started: list[subprocess.Popen[bytes]] = []
+        try:
+            for row, log in enumerate(logs):
+                orders = _orders(peer, here, "work", jobs, row=row, **shared)
+                with log.open("wb") as out:
+                    command = [str(python_of(peer)), str(DRIVERS / peer.driver), orders]
+                    started.append(subprocess.Popen(command, stdout=out, stderr=out))
+            yield started
+        except TimeoutError:
+            texts = "\n".join(log.read_text(errors="replace")[-3_000:] for log in logs)
+            raise SystemExit(f"{peer.name} did not finish:\n{texts}") from None
+        finally:
+            for process in started:
+                process.kill()
+                process.wait()
+
+
+def _wait(condition: Callable[[], bool], running: Sequence[subprocess.Popen[bytes]]) -> None:
+    """Wait for it while the workers live. Raises: TimeoutError, also when one of them has ended."""
+    until = time.monotonic() + PATIENCE_S
+    while not condition():
+        if time.monotonic() > until or any(process.poll() is not None for process in running):
+            raise TimeoutError
+        time.sleep(0.05)
