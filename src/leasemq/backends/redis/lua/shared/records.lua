@@ -1,0 +1,267 @@
+-- How one job is stored, and how it is read. Layout: see layout.py, which has the same formats.
+--
+-- j:<id>  the head (HEAD_SIZE bytes), the payload, the rare block (with the mark RARE)
+-- r:<id>  from the first claim on: counters, fence, newest attempt, end, result
+-- x:<id>  a hash of rare values; h: f: g: t: lists of attempts, refused writes, log lines, trail;
+-- m:<id>  ids that were merged into it; p:<id> open parents; d:<id> dependants
+local HEAD, HEAD_SIZE = '>BBBBBI6I6I6I6I6I6I6I4I2I3', 56
+local HEAD_MOVES = '>BBBBI6I6I6I6' -- what a move rewrites, from the second byte on
+local RUN, RUN_SIZE = '>BI7I4I4I4I4I6I6I6I6BBI6c8I6I6I6BBI2I2I4', 92
+local RARE_HEAD, RARE_SIZE = '>c8I6I2I6BBI4', 28
+-- Flags of the head
+local SUSPECT, CANCEL, RUNS, EXTRA, PARENTS, DEPENDANTS, UNREADABLE, REPLAYS = 1, 2, 4, 8, 16, 32, 64, 128
+-- Marks of the head
+local RARE, UNIQUE, TRAIL, HAS_TTL = 1, 2, 4, 8
+-- Bits of an attempt
+local AFTER_REPLAY, WITH_ERROR = 1, 2
+local NOBODY = string.rep('\0', 8) -- no settlement, no request
+
+local function has(flags, flag)
+  return flags % (flag + flag) >= flag
+end
+
+local function with(flags, flag)
+  return has(flags, flag) and flags or flags + flag
+end
+
+local function without(flags, flag)
+  return has(flags, flag) and flags - flag or flags
+end
+
+-- A table of the head's fields, or one that is `corrupt`. `raw` is the head or the whole record.
+local function parsed(id, raw)
+  if type(raw) ~= 'string' or #raw < HEAD_SIZE then return {id = id, corrupt = true, raw = raw} end
+  local version, state, flags, marks, priority, place, since, due, expires, number, created, born, generation,
+    terms, size = unpacked(HEAD, raw)
+  return {
+    id = id, state = state, flags = flags, marks = marks, priority = priority, place = place, since = since,
+    due = due, expires = expires, number = number, created = created, born = born, generation = generation,
+    terms = terms, size = size,
+    corrupt = version ~= 1 or state < 1 or state > 8 or has(flags, UNREADABLE),
+  }
+end
+
+local function is_whole(job, raw) -- whether the payload and the rare block are as long as the head says
+  local rest = #raw - HEAD_SIZE - job.size
+  return not job.corrupt and (rest == 0 or (rest >= RARE_SIZE and has(job.marks, RARE)))
+end
+
+local function read(id) -- the head alone; nil: there is no record
+  local raw = try('GETRANGE', P .. 'j:' .. id, 0, HEAD_SIZE - 1)
+  if raw == '' then return nil end
+  return parsed(id, raw)
+end
+
+local function read_whole(id) -- head, payload and rare block; nil: there is no record
+  local raw = try('GET', P .. 'j:' .. id)
+  if not raw then return nil end
+  local job = parsed(id, raw)
+  if not job.corrupt and not is_whole(job, raw) then job.corrupt = true end
+  job.raw = raw
+  return job
+end
+
+local function load(job) -- the whole record of a job whose head was read
+  if not job.raw then
+    local raw = try('GET', P .. 'j:' .. job.id)
+    job.raw = type(raw) == 'string' and raw or ''
+  end
+  return job.raw
+end
+
+local function payload_of(job)
+  return sub(load(job), HEAD_SIZE + 1, HEAD_SIZE + job.size)
+end
+
+-- The rare block as a table; nil: it has none, or it cannot be read.
+local function parsed_rare(block)
+  if #block < RARE_SIZE then return nil end
+  local rare = {}
+  rare.request, rare.ttl, rare.trail, rare.window, rare.mode, rare.ends, rare.creator_generation =
+    unpacked(RARE_HEAD, block)
+  local names = {'key', 'creator_queue', 'creator_id', 'terms', 'overrides', 'headers'}
+  local at = RARE_SIZE + 1
+  for _, name in ipairs(names) do
+    if at + 3 > #block then return nil end
+    local size = unpacked('>I4', block, at)
+    if at + 3 + size > #block then return nil end
+    rare[name] = sub(block, at + 4, at + 3 + size)
+    at = at + 4 + size
+  end
+  return rare
+end
+
+local function rare_of(job)
+  if job.rare == nil then
+    job.rare = has(job.marks, RARE) and parsed_rare(sub(load(job), HEAD_SIZE + job.size + 1)) or false
+  end
+  return job.rare or nil
+end
+
+local function packed_rare(rare)
+  local block = {
+    pack(RARE_HEAD, rare.request, rare.ttl, rare.trail, rare.window, rare.mode, rare.ends, rare.creator_generation),
+  }
+  for _, name in ipairs({'key', 'creator_queue', 'creator_id', 'terms', 'overrides', 'headers'}) do
+    block[#block + 1] = pack('>I4', #rare[name]) .. rare[name]
+  end
+  return table.concat(block)
+end
+
+local function store(job, payload, rare) -- WRITES the whole record; rare is a block or ''
+  job.size, job.raw, job.rare = #payload, nil, nil
+  call('SET', P .. 'j:' .. job.id, pack(
+    HEAD, 1, job.state, job.flags, job.marks, job.priority, job.place, job.since, job.due, job.expires,
+    job.number, job.created, job.born, job.generation, job.terms, job.size
+  ) .. payload .. rare)
+end
+
+local function save(job) -- WRITES what moves of the head
+  job.raw = nil
+  call('SETRANGE', P .. 'j:' .. job.id, 1, pack(
+    HEAD_MOVES, job.state, job.flags, job.marks, job.priority, job.place, job.since, job.due, job.expires
+  ))
+end
+
+-- TERMS: task, stall budget and retention are the same for most jobs, so a record has only their number.
+local TERM_LIMIT, TERM_SIZE = 4000, 22
+local terms_known, terms_numbered = {}, {}
+
+local function number_terms(blob) -- WRITES new terms; 0: the table is full, they go into the rare block
+  local number = terms_numbered[blob]
+  if number then return number end
+  number = tonumber(call('HGET', P .. 'term_numbers', blob) or 0)
+  if number == 0 and booked('terms') < TERM_LIMIT then
+    number = count('terms', 1)
+    call('HSET', P .. 'term_numbers', blob, number)
+    call('HSET', P .. 'terms', number, blob)
+  end
+  if number > 0 then terms_numbered[blob], terms_known[number] = number, blob end
+  return number
+end
+
+local function terms_blob(job) -- nil: it cannot be read
+  local number = job.terms
+  if number == 0 then
+    local rare = rare_of(job)
+    return rare and #rare.terms >= TERM_SIZE and rare.terms or nil
+  end
+  local blob = terms_known[number]
+  if blob == nil then
+    blob = call('HGET', P .. 'terms', number)
+    terms_known[number] = blob
+  end
+  return blob or nil
+end
+
+local DEFAULT_KEEP = {86400000, 172800000, 2592000000} -- where it cannot be read
+
+local function keep_of(job) -- how long its result, its record and its dead letter are kept, in ms
+  local blob = not job.corrupt and terms_blob(job)
+  if not blob or #blob < TERM_SIZE then return unpack(DEFAULT_KEEP) end
+  local _, result_ms, record_ms, dead_ms = unpacked('>I4I6I6I6', blob)
+  return result_ms, record_ms, dead_ms
+end
+
+local function task_of(job)
+  local blob = terms_blob(job)
+  return blob and sub(blob, TERM_SIZE + 1) or ''
+end
+
+-- THE RUN: what exists from the first claim on. nil and `corrupt` set on the job: it cannot be read.
+local function parsed_run(raw)
+  if type(raw) ~= 'string' or #raw < RUN_SIZE then return nil end
+  local run, version = {raw = raw}, nil
+  version, run.fence, run.attempts, run.failures, run.stalls, run.replays, run.lease, run.renewed, run.noted,
+    run.claimed, run.outcome, run.bits, run.attempt_ended, run.settled_by, run.ended, run.keep, run.result_until,
+    run.has_result, run.nonce_size, run.incarnation_size, run.worker_size, run.result_size = unpacked(RUN, raw)
+  local at = RUN_SIZE + 1
+  run.nonce = sub(raw, at, at + run.nonce_size - 1)
+  at = at + run.nonce_size
+  run.incarnation = sub(raw, at, at + run.incarnation_size - 1)
+  at = at + run.incarnation_size
+  run.worker = sub(raw, at, at + run.worker_size - 1)
+  run.result_at = at + run.worker_size
+  if version ~= 1 or run.outcome > 7 or #raw ~= run.result_at + run.result_size - 1 then return nil end
+  return run
+end
+
+local function new_run(fence) -- of a job that was never claimed in this life
+  return {
+    fence = fence, attempts = 0, failures = 0, stalls = 0, replays = 0, lease = 0, renewed = 0, noted = 0,
+    claimed = 0, outcome = 0, bits = 0, attempt_ended = 0, settled_by = NOBODY, ended = 0, keep = 0,
+    result_until = 0, has_result = 0, nonce = '', incarnation = '', worker = '', result = '',
+  }
+end
+
+local function run_of(job) -- what its run is; one that was never claimed has a new one
+  if not job.run then
+    if has(job.flags, RUNS) then
+      job.run = parsed_run(try('GET', P .. 'r:' .. job.id))
+      if not job.run then
+        job.corrupt, job.run = true, new_run(0)
+      end
+    else
+      job.run = new_run(0)
+    end
+  end
+  return job.run
+end
+
+local function result_of(run)
+  return run.result or sub(run.raw, run.result_at)
+end
+
+local function save_run(job) -- WRITES; sets the flag in memory: the head is to be saved after
+  local run = job.run
+  local result = result_of(run)
+  local raw = pack(
+    RUN, 1, run.fence, run.attempts, run.failures, run.stalls, run.replays, run.lease, run.renewed, run.noted,
+    run.claimed, run.outcome, run.bits, run.attempt_ended, run.settled_by, run.ended, run.keep, run.result_until,
+    run.has_result, #run.nonce, #run.incarnation, #run.worker, #result
+  ) .. run.nonce .. run.incarnation .. run.worker .. result
+  call('SET', P .. 'r:' .. job.id, raw)
+  job.flags = with(job.flags, RUNS)
+  run.raw = raw
+  return raw
+end
+
+local function attempts_of(job)
+  if job.corrupt and not job.run then return 0 end
+  return run_of(job).attempts
+end
+
+local function put_extra(job, ...) -- WRITES rare values: name, value, ...; the head is to be saved after
+  call('HSET', P .. 'x:' .. job.id, ...)
+  job.flags = with(job.flags, EXTRA)
+end
+
+local function extra(job, name) -- false: there is none
+  return has(job.flags, EXTRA) and call('HGET', P .. 'x:' .. job.id, name)
+end
+
+local PAST = '>I4I7I6I6I6BBc8BI2I2I4'
+
+-- WRITES the newest attempt into the history, so that the run can hold the next one.
+local function bank_attempt(job)
+  local run = job.run
+  if run.claimed == 0 then return end
+  local failure = has(run.bits, WITH_ERROR) and extra(job, 'error') or ''
+  local kept = extra(job, 'settled') or ''
+  call('RPUSH', P .. 'h:' .. job.id, pack(
+    PAST, run.attempts, run.fence, run.claimed, run.renewed, run.attempt_ended, run.outcome, run.bits,
+    run.settled_by, #run.nonce, #run.incarnation, #run.worker, #failure
+  ) .. run.nonce .. run.incarnation .. run.worker .. failure)
+  call('LTRIM', P .. 'h:' .. job.id, -99, -1)
+  put_extra(job, 'settled', sub(kept .. run.settled_by, -99 * 8))
+  run.claimed, run.outcome, run.bits, run.settled_by, run.attempt_ended = 0, 0, 0, NOBODY, 0
+end
+
+local function was_ended_by(job, settlement) -- whether this settlement ended one of the kept attempts
+  if run_of(job).settled_by == settlement then return true end
+  local kept = extra(job, 'settled')
+  for at = 1, kept and #kept or 0, 8 do
+    if sub(kept, at, at + 7) == settlement then return true end
+  end
+  return false
+end

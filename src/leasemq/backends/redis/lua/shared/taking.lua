@@ -1,0 +1,171 @@
+-- Hands out waiting jobs under new fences: as the memory backend's `claim`.
+--
+-- A lease is {id, record, run, checkpoint or false}, both as they are stored after the claim.
+local LOOK = 64 -- entries of a bucket looked at in one go
+
+local function lease_of(job) -- READS what an active job is to be run with
+  return {job.id, load(job), run_of(job).raw, extra(job, 'checkpoint')}
+end
+
+local function start(job, lease_ms, claimant) -- WRITES: the next attempt of a job that left its lane
+  local run = run_of(job)
+  if has(job.flags, RUNS) then bank_attempt(job) end
+  run.attempts = run.attempts + 1
+  run.noted = 0
+  run.fence = math.max(run.fence + 1, NOW * 1000)
+  run.nonce, run.incarnation, run.worker = claimant.nonce, claimant.incarnation, claimant.worker
+  run.lease, run.claimed, run.renewed = NOW + lease_ms, NOW, NOW
+  run.outcome, run.attempt_ended, run.settled_by = 0, 0, NOBODY
+  run.bits = has(job.flags, REPLAYS) and AFTER_REPLAY or 0
+  job.flags = without(job.flags, REPLAYS)
+  run.result, run.has_result = '', 0
+  free_key(job, true)
+  save_run(job)
+  place(job, ACTIVE, TOLD.claimed)
+end
+
+-- The next `limit` jobs of a lane, whole, in its order. Those past their ttl are passed over; WRITES: those
+-- that cannot be read are ended, and entries without a record forgotten.
+local function first_ready(lane, limit)
+  local found, prefix = {}, lane == 'ready' and 'w:' or 's:'
+  local at = 0
+  while #found < limit do
+    local bucket = call('ZRANGE', P .. lane, at, at)[1]
+    if not bucket then break end
+    local key = P .. prefix .. bucket
+    local left, first = true, 0
+    while left and #found < limit do
+      local last = first + math.min(LOOK, limit - #found) - 1
+      local numbers = call('ZRANGE', key, first, last)
+      left = #numbers == last - first + 1
+      for place_in, number in ipairs(numbers) do
+        numbers[place_in] = tonumber(number)
+      end
+      for place_in, id in ipairs(ids_of(numbers)) do
+        local number = numbers[place_in]
+        local job = id and read_whole(id)
+        if job and not job.corrupt and has(job.flags, RUNS) then run_of(job) end
+        if job and not job.corrupt and not terms_blob(job) then job.corrupt = true end
+        local is_here = job and job.number == number and job.state == WAITING
+        if is_here and not job.corrupt then
+          if job.expires == 0 or job.expires > NOW then found[#found + 1] = job end
+        else
+          noted(lanes, key, number, false)
+          buckets[key] = {P .. lane, tonumber(bucket)}
+          if job and job.corrupt then
+            end_unreadable(job, number, WAITING)
+          elseif not job then
+            lose(number, WAITING)
+          end
+        end
+      end
+      first = last + 1
+    end
+    at = at + 1
+  end
+  return found
+end
+
+local function has_suspect() -- whether a suspect waits that is not past its ttl
+  local at = 0
+  if call('EXISTS', P .. 'suspects') == 0 then return false end
+  while true do
+    local bucket = call('ZRANGE', P .. 'suspects', at, at)[1]
+    if not bucket then return false end
+    local numbers = call('ZRANGE', P .. 's:' .. bucket, 0, -1)
+    for each, number in ipairs(numbers) do
+      numbers[each] = tonumber(number)
+    end
+    for each, id in ipairs(ids_of(numbers)) do
+      local job = id and read(id)
+      local is_here = job and not job.corrupt and job.number == numbers[each] and job.state == WAITING
+      if is_here and (job.expires == 0 or job.expires > NOW) then return true end
+    end
+    at = at + 1
+  end
+end
+
+-- Whether this incarnation is the one that should run empty for a suspect; it stays so for one lease.
+local function reserve_suspect(incarnation, lease_ms)
+  if book.suspect_for ~= incarnation and booked('suspect_until') > NOW then return false end
+  amend('suspect_for', incarnation)
+  amend('suspect_until', NOW + lease_ms)
+  return true
+end
+
+local function with_nonce(nonce) -- the active jobs of one claim, in the order of it; READS
+  local numbers, found = call('SMEMBERS', P .. 'c:' .. nonce), {}
+  for at, number in ipairs(numbers) do
+    numbers[at] = tonumber(number)
+  end
+  for at, id in ipairs(ids_of(numbers)) do
+    local job = id and read_whole(id)
+    local is_its = job and not job.corrupt and job.number == numbers[at] and job.state == ACTIVE
+    if is_its and run_of(job).nonce == nonce and not job.corrupt then found[#found + 1] = job end
+  end
+  table.sort(found, function(one, other) return one.place < other.place end)
+  return found
+end
+
+local function leases_of(jobs)
+  local leases = {}
+  for at, job in ipairs(jobs) do
+    leases[at] = lease_of(job)
+  end
+  return leases
+end
+
+local function terms_told() -- the terms that the leases name, flat
+  local flat = {}
+  for number, blob in pairs(terms_known) do
+    if blob then
+      flat[#flat + 1] = number
+      flat[#flat + 1] = blob
+    end
+  end
+  return flat
+end
+
+local function know_terms(jobs)
+  for _, job in ipairs(jobs) do
+    terms_blob(job)
+  end
+end
+
+local EMPTY, PAUSED = 1, 2
+
+-- WRITES, all but `finish`. Answers {leases, terms, next due or -1, next lapse or -1, reason or 0, suspect waits}.
+local function claim(limit, lease_ms, claimant)
+  local mine = with_nonce(claimant.nonce)
+  if #mine > 0 then
+    know_terms(mine)
+    return {leases_of(mine), terms_told(), next_due(), -1, 0, 0}
+  end
+  expire_overdue(limit)
+  if book.paused == '1' then return {{}, {}, next_due(), next_lapse(), PAUSED, 0} end
+  local suspect_waits = false
+  if has_suspect() then
+    local suspects = claimant.takes_suspect and limit > 0 and first_ready('suspects', 1) or {}
+    if suspects[1] then
+      leave(suspects[1])
+      start(suspects[1], lease_ms, claimant)
+      amend('suspect_for', '')
+      amend('suspect_until', 0)
+      flush()
+      return {leases_of(suspects), terms_told(), next_due(), -1, 0, 0}
+    end
+    suspect_waits = true
+  end
+  local taken = first_ready('ready', limit)
+  for _, job in ipairs(taken) do
+    leave(job)
+    start(job, lease_ms, claimant)
+  end
+  flush()
+  local is_short = #taken < limit
+  suspect_waits = suspect_waits and reserve_suspect(claimant.incarnation, lease_ms)
+  return {
+    leases_of(taken), terms_told(), next_due(), is_short and next_lapse() or -1, is_short and EMPTY or 0,
+    suspect_waits and 1 or 0,
+  }
+end
