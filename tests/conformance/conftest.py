@@ -1,4 +1,4 @@
-"""Runs the shipped suite on the backends of this package, and lets it look behind SQLite's back."""
+"""Runs the shipped suite on the backends of this package, and lets it look behind each one's back."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from leasemq.testing.conformance.store import (
     PlantCorruption,
 )
 from leasemq.testing.manual_clock import ManualClock
+from tests.servers.stores import SERVED, ServedStore, chosen, served_store
 
-BACKENDS = ("memory", "sqlite")
 MEMORY_PACKAGE = str(Path(inspect.getfile(MemoryBackend)).parent)
 CORRUPTIONS = (  # ways in which the bytes of a stored job can be wrong
     "UPDATE leasemq_body SET task = x'ff' WHERE job = ?",  # not text
@@ -38,7 +38,7 @@ PARTS_OF_A_JOB = (
 )  # fmt: skip
 
 
-@pytest.fixture(params=BACKENDS)
+@pytest.fixture(params=chosen())
 def backend_name(request: pytest.FixtureRequest) -> str:
     """Which backend the test runs on."""
     return str(request.param)
@@ -50,11 +50,38 @@ def store_path(tmp_path: Path) -> Path:
     return tmp_path / "jobs.db"
 
 
+@pytest.fixture(scope="session")
+def served_stores() -> Iterator[dict[str, ServedStore]]:
+    """One store per server and process of tests, made at its first use."""
+    stores: dict[str, ServedStore] = {}
+    yield stores
+    for store in stores.values():
+        store.drop()
+
+
+@pytest.fixture
+def served(backend_name: str, served_stores: dict[str, ServedStore]) -> Iterator[ServedStore | None]:
+    """The store of a backend that needs a server, cleared afterwards; None for the others."""
+    if backend_name not in SERVED:
+        yield None
+        return
+    if backend_name not in served_stores:
+        served_stores[backend_name] = served_store(backend_name)
+    yield served_stores[backend_name]
+    served_stores[backend_name].clear()
+
+
 @pytest.fixture
 def open_backend(
-    backend_name: str, store_path: Path, clock: ManualClock, count_statements: CountStatements
+    backend_name: str,
+    store_path: Path,
+    clock: ManualClock,
+    count_statements: CountStatements,
+    served: ServedStore | None,
 ) -> OpenBackend:
-    """Memory: one object for all views. SQLite: one object per view, on one file."""
+    """Memory: one object for all views. The others: one object per view, on one file or server."""
+    if served is not None:
+        return lambda: served.open(clock)
     if backend_name == "memory":
         memory = MemoryBackend(clock=clock)
         return lambda: memory
@@ -62,8 +89,12 @@ def open_backend(
 
 
 @pytest.fixture
-def plant_corruption(backend_name: str, store_path: Path) -> list[PlantCorruption]:
+def plant_corruption(
+    backend_name: str, store_path: Path, served: ServedStore | None
+) -> list[PlantCorruption]:
     """Break the bytes of one job in the file, in each of several ways; memory keeps objects, not bytes."""
+    if served is not None:
+        return served.plants()
     return [] if backend_name == "memory" else [_planter(store_path, sql) for sql in CORRUPTIONS]
 
 
@@ -84,8 +115,13 @@ def _planter(path: Path, corruption: str) -> PlantCorruption:
 
 
 @pytest.fixture
-def count_statements(backend_name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[CountStatements]:
+def count_statements(
+    backend_name: str, served: ServedStore | None, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[CountStatements]:
     """Count what every connection opened from now on runs; in memory, the calls inside the package."""
+    if served is not None:
+        yield served.counting(monkeypatch)
+        return
     if backend_name == "memory":
         yield _count_calls
         if isinstance(sys.getprofile(), _CallCounter):
@@ -124,8 +160,10 @@ class _CallCounter:
 
 
 @pytest.fixture
-def find_orphans(backend_name: str, store_path: Path) -> FindOrphans | None:
-    """Find rows of the file that belong to no job."""
+def find_orphans(backend_name: str, store_path: Path, served: ServedStore | None) -> FindOrphans | None:
+    """Find rows or keys that belong to no job."""
+    if served is not None:
+        return served.orphans
     if backend_name == "memory":
         return None
     return lambda: _orphans(store_path)
