@@ -304,7 +304,8 @@ CREATE TABLE {schema}.tally (
     expired bigint NOT NULL DEFAULT 0,
     refused bigint NOT NULL DEFAULT 0,
     stalls bigint NOT NULL DEFAULT 0,
-    releases bigint NOT NULL DEFAULT 0
+    releases bigint NOT NULL DEFAULT 0,
+    slips bigint NOT NULL DEFAULT 0
 );
 CREATE INDEX tally_queue ON {schema}.tally (queue, number);
 
