@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -29,7 +30,7 @@ running_job: ContextVar[Ref | None] = ContextVar("leasemq_running_job", default=
 """The job whose function runs here; None outside of one. Set in the function's task and its thread."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class RunningAttempt:
     """What a line in the log says about the attempt that it was written in."""
 
@@ -41,6 +42,18 @@ class RunningAttempt:
 
 running_attempt: ContextVar[RunningAttempt | None] = ContextVar("leasemq_running_attempt", default=None)
 """The same as `running_job`, told in full; for logs."""
+
+
+@dataclass(slots=True)
+class OpenBlock:
+    """A transaction that a function has open, and the store that it keeps others from writing to."""
+
+    is_open: bool = True
+    store_id: str | None = None
+
+
+open_block: ContextVar[OpenBlock | None] = ContextVar("leasemq_open_block", default=None)
+"""The transaction that the function last opened here; it may have ended."""
 
 
 class Desk(Protocol):
@@ -59,6 +72,15 @@ class Desk(Protocol):
         self, kind: NoteKind, value: bytes, *, queue: str = "", child: NewJob | None = None
     ) -> None:
         """Like `write`, from the function's own thread."""
+
+    def transaction(self, session: object) -> AbstractAsyncContextManager[Any]:
+        """See `Ctx.transaction`."""
+
+    def transaction_in_thread(self, session: object) -> AbstractContextManager[Any]:
+        """See `Ctx.transaction_sync`."""
+
+    def complete(self, value: object) -> None:
+        """See `Ctx.complete`."""
 
 
 class Child(Protocol[H_co]):
@@ -267,6 +289,40 @@ class Ctx:
         if self._provider is None:
             raise Unsupported(f"job {shown(self.job_id)} runs where no dependency can be made")
         return self._provider
+
+    @overload
+    def transaction(self) -> AbstractAsyncContextManager[Any]: ...
+    @overload
+    def transaction(self, session: T) -> AbstractAsyncContextManager[T]: ...
+    def transaction(self, session: object = None) -> AbstractAsyncContextManager[Any]:
+        """Open a transaction whose commit completes the job: `async with ctx.transaction() as connection:`.
+
+        The fence is checked first, and the job stays locked. What the function writes on the connection and
+        the end of its job are committed together at the block's end; an error in the block undoes both. The
+        job's value is what `complete` was given, else None. The block must end within the job's lease.
+
+        Args:
+            session: one of the function's own, on the backend's database: psycopg's connection, or
+                SQLAlchemy's connection or session. The block commits it or rolls it back.
+
+        Raises: LeaseLost, JobCancelled (rolled back); Unsupported where the backend has no transactions.
+        """
+        return self._desk.transaction(session)
+
+    @overload
+    def transaction_sync(self) -> AbstractContextManager[Any]: ...
+    @overload
+    def transaction_sync(self, session: T) -> AbstractContextManager[T]: ...
+    def transaction_sync(self, session: object = None) -> AbstractContextManager[Any]:
+        """Like `transaction`, for a function in a thread. Raises: as `transaction`; SyncInsideLoop."""
+        return self._desk.transaction_in_thread(session)
+
+    def complete(self, value: Any) -> None:
+        """Say, inside of a transaction, with which value it completes the job.
+
+        Raises: IllegalMove outside of one; ResultNotSerializable, ResultTooLarge.
+        """
+        self._desk.complete(value)
 
     def enqueue_sync(self, call: Child[H_co]) -> H_co:
         """Like `enqueue`, for a function in a thread. Raises: as `enqueue`; SyncInsideLoop."""

@@ -150,6 +150,17 @@ class HandlerStuck:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EndIgnored:
+    """A function came to something else (`what`) after its own transaction had completed the job."""
+
+    ref: Ref
+    task: str
+    attempt: int
+    fence: int
+    what: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HandlerAbandoned:
     """A function ran on after its time-out: its job is given up, and its slot is taken until it ends."""
 
@@ -258,6 +269,7 @@ Event = (
     | StraysReleased
     | SettlementRefused
     | HandlerStuck
+    | EndIgnored
     | HandlerAbandoned
     | HandlerReturned
     | LoopStalled

@@ -16,10 +16,11 @@ MARGIN_MOST_MS = 2_000
 FIRST_BACKOFF_MS = 50
 LONGEST_BACKOFF_MS = 1_000
 LONGEST_RENEWAL_BACKOFF_MS = 500  # for leases of three seconds and more; of shorter ones a sixth
+NEVER_MS = 1 << 62
 RENEWAL_TAKES_MS = 100  # from a try to its answer, once the backend can be reached again
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Held:
     """One lease as its holder sees it."""
 
@@ -38,7 +39,7 @@ def held_since(held: Held, sent_ms: int) -> Held:
     """Answer the lease after a renewal that was sent then and granted."""
     return replace(
         held,
-        renew_at_ms=sent_ms + held.heartbeat_ms,
+        renew_at_ms=NEVER_MS if held.renew_at_ms == NEVER_MS else sent_ms + held.heartbeat_ms,
         stop_at_ms=stop_at_ms(sent_ms, held.lease_ms, held.heartbeat_ms),
     )
 
@@ -49,6 +50,11 @@ def settling_since(held: Held, sent_ms: int) -> Held:
     An answer that stays out for a heartbeat counts as lost, and the lease is renewed again.
     """
     return replace(held, renew_at_ms=max(held.renew_at_ms, sent_ms + held.heartbeat_ms))
+
+
+def left_alone(held: Held) -> Held:
+    """Answer the lease while a transaction has its job locked: it cannot be renewed, and ends when it ends."""
+    return replace(held, renew_at_ms=NEVER_MS)
 
 
 def unsettled(held: Held) -> Held:

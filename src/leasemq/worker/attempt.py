@@ -4,24 +4,50 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, suppress
+from typing import Any, Protocol
 
 from leasemq.context import Ctx, Provider
-from leasemq.errors import HandlerTimeout, LeaseLost, SyncInsideLoop
+from leasemq.errors import HandlerTimeout, IllegalMove, LeaseLost, SyncInsideLoop, WouldDeadlock
 from leasemq.protocol.model import Lease, NewJob, Note, Noted, NoteKind
 from leasemq.protocol.names import shown
 from leasemq.protocol.retry import Retry
 from leasemq.worker.routine import Routine
+from leasemq.worker.settler import Ending
 
 WriteNote = Callable[["Attempt", Note], Coroutine[object, object, Noted]]
 
 
+class Transacting(Protocol):
+    """Opens the transactions of attempts."""
+
+    def in_loop(self, attempt: Attempt, session: object) -> AbstractAsyncContextManager[Any]:
+        """See `Ctx.transaction`."""
+
+    def in_thread(self, attempt: Attempt, session: object) -> AbstractContextManager[Any]:
+        """See `Ctx.transaction_sync`."""
+
+
+class Block(Protocol):
+    """A transaction that is open."""
+
+    def complete(self, value: object) -> None:
+        """Say with which value the job is completed at its end."""
+
+
 class Attempt:
-    """One claim of one job. Owner: the worker, in its loop; a function's thread only reads the flags."""
+    """One claim of one job. Owner: the worker, in its loop; a function's thread only reads the flags.
+
+    Its own transaction, in the function's thread if it has one, sets `block`, `completed` and `interrupted`.
+    """
 
     __slots__ = (
+        "_transactions",
         "_write_note",
+        "block",
         "cancel_requested",
+        "completed",
+        "finishing",
         "interrupted",
         "is_late",
         "is_over",
@@ -46,6 +72,7 @@ class Attempt:
         serial: int,
         loop: asyncio.AbstractEventLoop,
         write_note: WriteNote,
+        transactions: Transacting,
     ) -> None:
         self.lease = lease
         self.routine = routine
@@ -64,6 +91,10 @@ class Attempt:
         self.timed_out = False  # it was told so
         self.is_late: Callable[[], bool] = _never  # whether its time is over, told or not
         self._write_note = write_note
+        self._transactions = transactions
+        self.block: Block | None = None  # its own transaction, while it is open
+        self.finishing: asyncio.Task[None] | None = None  # what commits it, or rolls it back
+        self.completed: Ending | None = None  # by its transaction, so that nothing else may be reported
 
     @property
     def is_told_to_stop(self) -> bool:
@@ -96,7 +127,12 @@ class Attempt:
             await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(writing, self.loop))
             return
         lease = self.lease
-        if not (self.lost or self.is_over):
+        if self.block is not None:
+            raise WouldDeadlock(
+                f"the {kind.value} of job {shown(lease.ref.id)} would wait for its own transaction: record "
+                "it before or after; a job is enqueued inside with task.options(session=...)"
+            )
+        if not (self.lost or self.is_over or self.completed is not None):
             self.notes += 1  # and into its lane at once, so that they are written in this order
             note = Note(
                 job_id=lease.ref.id,
@@ -125,6 +161,23 @@ class Attempt:
             raise self._lost(kind)
         writing = self.write(kind, value, queue=queue, child=child)
         asyncio.run_coroutine_threadsafe(writing, self.loop).result()
+
+    def transaction(self, session: object) -> AbstractAsyncContextManager[Any]:
+        """See `Ctx.transaction`."""
+        return self._transactions.in_loop(self, session)
+
+    def transaction_in_thread(self, session: object) -> AbstractContextManager[Any]:
+        """See `Ctx.transaction_sync`."""
+        return self._transactions.in_thread(self, session)
+
+    def complete(self, value: object) -> None:
+        """See `Ctx.complete`."""
+        if self.block is None:
+            raise IllegalMove(
+                f"job {shown(self.lease.ref.id)} is in no transaction; say ctx.complete(...) inside of "
+                "`async with ctx.transaction():`, or return the value"
+            )
+        self.block.complete(value)
 
     def _lost(self, kind: NoteKind) -> LeaseLost:
         return LeaseLost(

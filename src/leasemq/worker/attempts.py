@@ -17,7 +17,6 @@ from leasemq.errors import CorruptRecord
 from leasemq.events import (
     HandlerStuck,
     Herald,
-    JobEnded,
     JobStarted,
     JobUnknown,
     LeaseInDanger,
@@ -25,7 +24,6 @@ from leasemq.events import (
     SettlementRefused,
 )
 from leasemq.protocol.decide import Happened, Interrupted, Unfit, decide
-from leasemq.protocol.failure import decode_error
 from leasemq.protocol.keeping import Held, stop_at_ms
 from leasemq.protocol.model import Fence, Lease, Note, Noted, NoteKind, Outcome, Ref, Renewal, Settled
 from leasemq.protocol.overrides import NO_OVERRIDES, Overrides, decode_overrides
@@ -39,6 +37,7 @@ from leasemq.worker.overdue import Overdue, leave_behind, stop
 from leasemq.worker.routine import Routine
 from leasemq.worker.settings import WorkerSettings
 from leasemq.worker.settler import Ending, Lane
+from leasemq.worker.transacting import Transactions, ignored
 
 
 class Attempts:
@@ -54,6 +53,7 @@ class Attempts:
         executors: Executors,
         herald: Herald,
         dice: Dice,
+        transactions: Transactions,
         on_change: Callable[[], None],
         on_offer: Callable[[str], None],
     ) -> None:
@@ -63,6 +63,9 @@ class Attempts:
         self._keeper = keeper
         self._herald = herald
         self._dice = dice
+        self._transactions = transactions
+        transactions.on_lost = partial(self._lose, write="transaction")
+        transactions.on_cancelled = self._cancel
         self._on_change = on_change
         self._on_offer = on_offer
         self._loop = asyncio.get_running_loop()
@@ -170,7 +173,7 @@ class Attempts:
         if routine is None:
             self._end(serial, lease, Unfit())
             return
-        attempt = Attempt(lease, routine, serial, self._loop, self._write_note)
+        attempt = Attempt(lease, routine, serial, self._loop, self._write_note, self._transactions)
         self._running[serial] = attempt
         if self._herald.tells_each_job:
             self._herald.tell(
@@ -206,6 +209,11 @@ class Attempts:
         self._conclude(attempt, out_of_time(attempt, still_runs=True) if attempt.timed_out else Interrupted())
 
     def _conclude(self, attempt: Attempt, happened: Happened | None) -> None:
+        if attempt.completed is not None:
+            if (surplus := ignored(attempt.completed, happened)) is not None:
+                self._herald.tell(surplus)
+            self._transactions.told(attempt.completed)
+            return
         if attempt.lost or happened is None:
             self._let_go(attempt.serial)
             return
@@ -259,7 +267,7 @@ class Attempts:
         elif ending.answer in (Settled.LOST, Settled.GONE):
             self._tell_lost(lease, settlement.outcome.value, ending.answer)
         elif self._herald.tells_each_job or settlement.outcome is not Outcome.COMPLETED:
-            self._herald.tell(_ended(ending))
+            self._herald.tell(ending.told())
         self._let_go(ending.serial)
 
     def _let_go(self, serial: int) -> None:
@@ -383,18 +391,3 @@ def _overrides(lease: Lease) -> Overrides:
         return decode_overrides(lease.overrides) if lease.overrides else NO_OVERRIDES
     except CorruptRecord:
         return NO_OVERRIDES
-
-
-def _ended(ending: Ending) -> JobEnded:
-    lease, settlement = ending.lease, ending.settlement
-    error = settlement.error
-    return JobEnded(
-        ref=lease.ref,
-        task=lease.task,
-        attempt=lease.attempts,
-        fence=lease.fence.number,
-        outcome=settlement.outcome,
-        reason=settlement.reason,
-        delay_ms=settlement.delay_ms,
-        error_type=None if error is None else decode_error(error).type,
-    )

@@ -21,7 +21,7 @@ from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from leasemq import errors
 from leasemq.carried import Carried
@@ -107,6 +107,21 @@ class _Desk:
     ) -> None:
         """Like `write`; blocks until it is stored."""
         self._ask(NoteAsked(kind, value, queue, child))
+
+    def transaction(self, session: object) -> NoReturn:
+        """See `Ctx.transaction`."""
+        raise errors.Unsupported(
+            "a function in a child process cannot complete its job in a transaction: its lease is kept by "
+            "the worker, in another process; run it in the loop, or with executor='thread'"
+        )
+
+    def transaction_in_thread(self, session: object) -> NoReturn:
+        """See `Ctx.transaction_sync`."""
+        self.transaction(session)
+
+    def complete(self, value: object) -> NoReturn:
+        """See `Ctx.complete`."""
+        self.transaction(None)
 
     def end(self) -> None:
         """Refuse what comes after the function; a note under way is waited for."""

@@ -38,6 +38,7 @@ from leasemq.worker.settings import ANNOUNCE_TTL_MS, WorkerSettings
 from leasemq.worker.settler import Bounds, Ending, Lane
 from leasemq.worker.sweeper import FollowUps, Sweeper
 from leasemq.worker.threads import in_own_thread
+from leasemq.worker.transacting import Transactions
 from leasemq.worker.watchdog import Watchdog
 
 Loop = Callable[[], Coroutine[object, object, None]]
@@ -115,6 +116,7 @@ class Crew:
             executors=Executors(self.stopping, routines.values()),
             herald=self.herald,
             dice=self._dice,
+            transactions=Transactions(self.backend, self.keeper, self._dice, self._settled),
             on_change=self._notice,
             on_offer=self.follow_ups.ask_now,
         )

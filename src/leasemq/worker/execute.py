@@ -27,6 +27,13 @@ from leasemq.worker.threads import Done, Threads
 
 async def execute(attempt: Attempt, executors: Executors) -> Happened | None:
     """Run one attempt; None: its lease is lost, and nothing may be reported for it."""
+    happened = await _executed(attempt, executors)
+    if attempt.finishing is not None:  # a function that was cancelled meanwhile has not waited for it
+        await asyncio.wait({attempt.finishing})
+    return happened
+
+
+async def _executed(attempt: Attempt, executors: Executors) -> Happened | None:
     attempt.started = True
     if attempt.is_told_to_stop:
         return Interrupted()
@@ -157,6 +164,8 @@ def _judged(attempt: Attempt, error: BaseException, arguments: Arguments) -> Hap
 
 def _valued(attempt: Attempt, value: object) -> Happened | None:
     """Answer what a value out of the function means."""
+    if attempt.completed is not None and value is None:
+        return None
     if not (attempt.lost or attempt.is_out_of_time):
         return returned(attempt.routine.signature, value, attempt.routine.result_limit_bytes)
     return None if attempt.lost else out_of_time(attempt)

@@ -20,6 +20,7 @@ from leasemq.protocol.keeping import (
     Held,
     ended,
     held_since,
+    left_alone,
     look_in_ms,
     may_have_ended,
     retry_in_ms,
@@ -112,6 +113,20 @@ class Keeper:
                 if held is not None:
                     self._table[serial] = settling_since(held, sent_ms)
             return self._in_flight.intersection(serials)
+
+    def leave_alone(self, serial: int) -> bool:
+        """Renew this one no more until `settling_failed`; answers whether it is being renewed right now."""
+        with self._lock:
+            held = self._table.get(serial)
+            if held is not None:
+                self._table[serial] = left_alone(held)
+            return serial in self._in_flight
+
+    def lease_ms(self, serial: int) -> int:
+        """Answer how long this lease lasts from a renewal on; 0 if it is not kept (any more)."""
+        with self._lock:
+            held = self._table.get(serial)
+            return 0 if held is None else held.lease_ms
 
     def settling_failed(self, serials: Iterable[int]) -> None:
         """Renew these again as if their settlement had not been sent."""

@@ -12,6 +12,8 @@ from leasemq.errors import (
     CorruptRecord,
     Dead,
     InvalidDelay,
+    LeaseMQError,
+    ResultNotSerializable,
     ResultTooLarge,
     RetryAfter,
     Snooze,
@@ -24,6 +26,11 @@ from leasemq.protocol.retry import Retry, should_retry
 from leasemq.protocol.signature import Signature
 from leasemq.protocol.times import seconds_to_ms
 
+_HOPELESS: dict[type[LeaseMQError], Reason] = {
+    Dead: Reason.DEAD,
+    ResultNotSerializable: Reason.RESULT_NOT_SERIALIZABLE,  # of a value given to `ctx.complete`
+    ResultTooLarge: Reason.RESULT_TOO_LARGE,
+}
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
@@ -61,8 +68,9 @@ def judged(
             return Raised(error=told(error, hide, raises), after_ms=_delay_ms(error))
     except InvalidDelay as refusal:
         return raised(refusal, retry)
-    if issubclass(kind, Dead):
-        return Hopeless(error=told(error, hide, raises), reason=Reason.DEAD)
+    for refused, reason in _HOPELESS.items():
+        if issubclass(kind, refused):
+            return Hopeless(error=told(error, hide, raises), reason=reason)
     return raised(error, retry, hide=hide, raises=raises)
 
 

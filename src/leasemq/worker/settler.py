@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 from leasemq.backend import Backend
 from leasemq.errors import BackendUnavailable, IndeterminateWrite, LeaseMQError
+from leasemq.events import JobEnded
 from leasemq.protocol.decide import Happened, Hopeless, Reason, decide
-from leasemq.protocol.failure import describe_exception, encode_error
+from leasemq.protocol.failure import decode_error, describe_exception, encode_error
 from leasemq.protocol.model import Lease, Note, Noted, Settled, Settlement
 from leasemq.protocol.retry import Retry
 from leasemq.worker.dice import Dice
@@ -42,6 +43,21 @@ class Ending:
     def size_bytes(self) -> int:
         """About how much it adds to a request."""
         return 256 + len(self.settlement.result or b"") + len(self.settlement.error or b"")
+
+    def told(self) -> JobEnded:
+        """Answer what is told of it once it is recorded."""
+        lease, settlement = self.lease, self.settlement
+        error = settlement.error
+        return JobEnded(
+            ref=lease.ref,
+            task=lease.task,
+            attempt=lease.attempts,
+            fence=lease.fence.number,
+            outcome=settlement.outcome,
+            reason=settlement.reason,
+            delay_ms=settlement.delay_ms,
+            error_type=None if error is None else decode_error(error).type,
+        )
 
 
 OnSettled = Callable[[Ending], None]
