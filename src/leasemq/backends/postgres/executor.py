@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -28,7 +28,7 @@ class Catalogue(Protocol):
     def routine(self, name: str) -> Routine:
         """Answer the function of an operation."""
 
-    async def install(self, execute: Execute) -> None:
+    def install(self, execute: Execute) -> Coroutine[object, object, None]:
         """Create the functions that are missing. Repeatable, and safe from many processes at once."""
 
 

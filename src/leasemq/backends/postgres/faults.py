@@ -65,12 +65,15 @@ class Trial:
             return Remedy.INSTALL
         return Remedy.RAISE
 
-    def lost(self, error: psycopg.Error, waited_ms: int | None) -> LeaseMQError:
-        """Answer the error of a request that was sent on a connection that is gone.
+    def lost(self, error: psycopg.Error) -> LeaseMQError:
+        """Answer the error of a request that was sent on a connection that is gone."""
+        return self._in_doubt(line(error))
 
-        `waited_ms`: how long it was waited for, if that is why the connection was given up.
-        """
-        what = line(error) if waited_ms is None else f"no answer within {waited_ms} ms"
+    def unanswered(self, waited_ms: int) -> LeaseMQError:
+        """Answer the error of a request that was given up after so long, and its connection with it."""
+        return self._in_doubt(f"no answer within {waited_ms} ms")
+
+    def _in_doubt(self, what: str) -> LeaseMQError:
         if self.is_read:
             return BackendUnavailable(f"the connection to {self.place} was lost ({what}); try again")
         return IndeterminateWrite(

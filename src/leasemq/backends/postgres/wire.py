@@ -8,9 +8,7 @@ from __future__ import annotations
 import asyncio
 import random
 import select
-import socket
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -33,7 +31,7 @@ Install = Callable[[Callable[[str], Awaitable[None]]], Awaitable[None]]
 
 _FIRST_BACKOFF_MS = 50
 _LONGEST_BACKOFF_MS = 1_000
-_REPEAT_MS = 20  # after the first abort; grows with each
+REPEAT_MS = 20  # after the first abort; grows with each
 
 
 class Attempts:
@@ -78,15 +76,25 @@ class WireConnection(AsyncConnection[Row]):
                 self.pgconn.finish()
 
 
+def conninfo_of(
+    settings: Settings, *, synchronous_commit: bool = True, connect_timeout_s: int | None = None
+) -> str:
+    """Answer what a session of ours is opened with. Behind a pooler a session's options are not ours."""
+    given = conninfo_to_dict(settings.conninfo)
+    changed: dict[str, str] = {}
+    if settings.notify:
+        options = str(given.get("options") or "")
+        changed["options"] = session_options(settings, options, synchronous_commit=synchronous_commit)
+    if connect_timeout_s is not None:
+        allowed_s = int(str(given.get("connect_timeout") or connect_timeout_s))
+        changed["connect_timeout"] = str(min(allowed_s, connect_timeout_s))
+    return make_conninfo(settings.conninfo, **changed) if changed else settings.conninfo
+
+
 async def connected(settings: Settings, *, synchronous_commit: bool = True) -> WireConnection:
     """Open a connection of ours: autocommit, everything prepared, our time-outs. Raises: psycopg.Error."""
-    conninfo = settings.conninfo
-    if settings.notify:
-        given = conninfo_to_dict(conninfo).get("options") or ""
-        options = session_options(settings, str(given), synchronous_commit=synchronous_commit)
-        conninfo = make_conninfo(conninfo, options=options)
     connection = await WireConnection.connect(
-        conninfo,
+        conninfo_of(settings, synchronous_commit=synchronous_commit),
         autocommit=True,
         prepare_threshold=0 if settings.notify else None,
         cursor_factory=psycopg.AsyncRawCursor,
@@ -112,7 +120,6 @@ class Wire:
         self._terms = terms
         self._settings = terms.settings
         self._connection: WireConnection | None = None
-        self._gave_up = False
 
     @property
     def is_open(self) -> bool:
@@ -125,14 +132,14 @@ class Wire:
         trial = Trial(place=self._settings.place, is_read=routine.is_read)
         while True:
             connection = await self._fresh()
-            self._gave_up = False
-            cutting = asyncio.get_running_loop().call_later(self._settings.request_ms / 1_000, self._give_up)
             try:
-                return await _called(connection, routine, parameters, prepare=self._settings.notify)
+                async with asyncio.timeout(self._settings.request_ms / 1_000):
+                    return await _called(connection, routine, parameters, prepare=self._settings.notify)
+            except TimeoutError as error:
+                self.close()
+                raise trial.unanswered(self._settings.request_ms) from error
             except psycopg.Error as error:
                 remedy = self._judged(trial, connection, error)
-            finally:
-                cutting.cancel()
             await self._mend(remedy, trial)
 
     def close(self) -> None:
@@ -148,7 +155,7 @@ class Wire:
             self.close()
         remedy = trial.remedy(error, is_broken=is_broken)
         if remedy is Remedy.RAISE and is_broken:
-            raise trial.lost(error, self._settings.request_ms if self._gave_up else None) from error
+            raise trial.lost(error) from error
         if remedy is Remedy.RAISE:
             raise refused(error, self._settings.place) from error
         return remedy
@@ -172,7 +179,7 @@ class Wire:
         match remedy:
             case Remedy.REPEAT:
                 dice = random.random()  # noqa: S311 - spreads those who collided; no secret hangs on it
-                await asyncio.sleep(dice * _REPEAT_MS * trial.repeats / 1_000)
+                await asyncio.sleep(dice * REPEAT_MS * trial.repeats / 1_000)
             case Remedy.RECONNECT:
                 self.close()
             case Remedy.INSTALL:
@@ -184,18 +191,6 @@ class Wire:
             await connection.execute(statement.encode(), prepare=False)
         except psycopg.Error as error:
             raise refused(error, self._settings.place) from error
-
-    def _give_up(self) -> None:
-        """Let the request in flight fail: its socket ends, as if the server had gone."""
-        if self._connection is not None and not self._connection.closed:
-            self._gave_up = True
-            hang_up(self._connection.pgconn)
-
-
-def hang_up(pgconn: PGconn) -> None:
-    """End a connection's socket under whoever waits for it; the descriptor stays the driver's."""
-    with suppress(OSError), socket.socket(fileno=socket.dup(pgconn.socket)) as ours:
-        ours.shutdown(socket.SHUT_RDWR)
 
 
 def is_gone(connection: psycopg.AsyncConnection[Row] | psycopg.Connection[Row]) -> bool:
