@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 from typing import Protocol, assert_never
 
 from leasemq.backends.redis.cluster import Cluster
 from leasemq.backends.redis.faults import code_of, refused
 from leasemq.backends.redis.keys import queue_prefix, tag_prefix
 from leasemq.backends.redis.lane import Answered, Command, Reply, Word
+from leasemq.backends.redis.loops import PerLoop
 from leasemq.backends.redis.routes import Route, Single
 from leasemq.backends.redis.sentinel import Sentinels
 from leasemq.backends.redis.settings import Layout, Settings
@@ -27,7 +26,7 @@ class Script(Protocol):
         """What it does, for people."""
 
     @property
-    def text(self) -> str:
+    def text(self) -> str | bytes:
         """All of it, as the server gets it."""
 
     @property
@@ -44,8 +43,7 @@ class Link:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self._pid = os.getpid()
-        self._routes: dict[asyncio.AbstractEventLoop, Route] = {}
+        self._routes = PerLoop(lambda: _route(settings))
         self._is_closed = False
 
     async def call(self, script: Script, queue: str, *args: Word) -> Reply:
@@ -81,29 +79,14 @@ class Link:
     async def close(self) -> None:
         """Finish what is under way in this loop, and close its connections. Repeatable."""
         self._is_closed = True
-        self._of_this_process()
-        if (found := self._routes.pop(asyncio.get_running_loop(), None)) is not None:
+        if (found := self._routes.taken()) is not None:
             await found.close()
 
     def route(self) -> Route:
         """Answer this loop's way to the servers. Raises: BackendUnavailable after `close`."""
         if self._is_closed:
             raise BackendUnavailable(f"the backend on {self.settings.place} is closed: prepare it again")
-        self._of_this_process()
-        loop = asyncio.get_running_loop()
-        found = self._routes.get(loop)
-        if found is None:
-            for ended in [other for other in self._routes if other.is_closed()]:
-                del self._routes[ended]
-            found = self._routes[loop] = _route(self.settings)
-        return found
-
-    def _of_this_process(self) -> None:
-        """Use nothing that a fork copied: the parent has the other end, and the same selector."""
-        if self._pid != os.getpid():
-            _OF_PARENTS.append(self._routes)
-            self._routes = {}
-            self._pid = os.getpid()
+        return self._routes.here()
 
     async def _call(self, script: Script, prefix: bytes, args: tuple[Word, ...]) -> Reply:
         call: Command = ("EVALSHA", script.sha, 1, prefix, *args)
@@ -132,6 +115,3 @@ def _route(settings: Settings) -> Route:
         case Layout.CLUSTER:
             return Cluster(settings)
     assert_never(settings.layout)
-
-
-_OF_PARENTS: list[object] = []  # kept, so that nothing closes what a parent process has open

@@ -21,6 +21,11 @@ def escaped(name: str) -> str:
     return name.translate(_ESCAPES)
 
 
+def unescaped(name: str) -> str:
+    """Answer the name that was escaped to this."""
+    return name.replace("%7D", "}").replace("%7B", "{").replace("%25", "%")
+
+
 def queue_prefix(namespace: str, queue: str) -> bytes:
     """Answer what every key of a queue begins with. It never is a key itself."""
     return tag_prefix(namespace, escaped(queue))

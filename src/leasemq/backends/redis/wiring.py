@@ -6,8 +6,8 @@ done twice without anybody knowing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, cast
 
 from redis import Connection as SyncConnection
 from redis import SSLConnection as SyncSSLConnection
@@ -26,11 +26,35 @@ def made(settings: Settings, address: Address, credentials: Credentials | None =
     return kind(**options, socket_timeout=None, retry=Retry(NoBackoff(), 0))
 
 
-def made_sync(settings: Settings, address: Address, credentials: Credentials | None = None) -> SyncConnection:
+class BlockingConnection(Protocol):
+    """What we use of the driver's synchronous connection, with its types."""
+
+    is_connected: bool
+
+    def connect(self) -> None:
+        """Open it, with the handshake."""
+
+    def disconnect(self) -> None:
+        """Close it."""
+
+    def send_packed_command(self, command: Sequence[bytes], check_health: bool) -> None:
+        """Write it all."""
+
+    def can_read(self, timeout: float) -> bool:
+        """Whether there is something to be read, be it its end."""
+
+    def read_response(self, *, disconnect_on_error: bool) -> object:
+        """Read one reply; one that is an error is raised."""
+
+
+def made_blocking(
+    settings: Settings, address: Address, credentials: Credentials | None = None
+) -> BlockingConnection:
     """Answer a synchronous connection that is not open yet, on which every step has the time-out."""
     options = _options(settings, address, credentials)
     kind = SyncConnection if settings.tls is None else SyncSSLConnection
-    return kind(**options, socket_timeout=settings.timeout_ms / 1_000, retry=SyncRetry(NoBackoff(), 0))
+    made = kind(**options, socket_timeout=settings.timeout_ms / 1_000, retry=SyncRetry(NoBackoff(), 0))
+    return cast(BlockingConnection, made)
 
 
 def _options(settings: Settings, address: Address, credentials: Credentials | None) -> Mapping[str, Any]:
