@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 from struct import Struct
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
 from uuid import UUID
 
 from leasemq.protocol.insight import EventKind
@@ -50,7 +50,6 @@ RARE, UNIQUE, TRAIL = 1, 2, 4
 # Bits of an attempt
 AFTER_REPLAY, WITH_ERROR = 1, 2
 
-_U48 = "HI"  # never unpacked by itself: struct has no six-byte number, see `u48`
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _HEX = re.compile(r"[0-9a-f]{32}")
 _Word = TypeVar("_Word", bound=StrEnum)

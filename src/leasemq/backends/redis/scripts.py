@@ -21,7 +21,7 @@ class Script:
     """One operation, whole as the server takes it."""
 
     name: str
-    text: bytes
+    text: str
     sha: str
     is_read: bool  # it writes nothing: lost replies are harmless
 
@@ -34,8 +34,8 @@ def script(name: str) -> Script:
     flags = told.get("Flags", [])
     shebang = f"#!lua flags={','.join(flags)}\n" if flags else "#!lua\n"
     parts = [_text(f"shared/{part}") for part in told["Uses"]]
-    text = shebang.encode() + b"".join(_without_comments(part) for part in (*parts, body))
-    sha = hashlib.sha1(text, usedforsecurity=False).hexdigest()  # how EVALSHA names a script
+    text = shebang + "".join(_without_comments(part) for part in (*parts, body))
+    sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()  # how EVALSHA names a script
     return Script(name, text, sha, is_read="no-writes" in flags)
 
 
@@ -45,7 +45,7 @@ def _text(name: str) -> str:
     return data.decode()
 
 
-def _without_comments(text: str) -> bytes:
+def _without_comments(text: str) -> str:
     """The text without the lines that are comments: every server holds each script for as long as it runs."""
     lines = (line.strip() for line in text.splitlines())
-    return "".join(f"{line}\n" for line in lines if line and not line.startswith("--")).encode()
+    return "".join(f"{line}\n" for line in lines if line and not line.startswith("--"))

@@ -4,14 +4,14 @@
 -- r:<id>  from the first claim on: counters, fence, newest attempt, end, result
 -- x:<id>  a hash of rare values; h: f: g: t: lists of attempts, refused writes, log lines, trail;
 -- m:<id>  ids that were merged into it; p:<id> open parents; d:<id> dependants
-local HEAD, HEAD_SIZE = '>BBBBBI6I6I6I6I6I6I6I4I2I3', 56
-local HEAD_MOVES = '>BBBBI6I6I6I6' -- what a move rewrites, from the second byte on
+local HEAD, HEAD_SIZE = '>BBBBBI6I6I7I6I5I6I6I4I2I3', 56
+local HEAD_MOVES = '>BBBBI6I6I7I6' -- what a move rewrites, from the second byte on
 local RUN, RUN_SIZE = '>BI7I4I4I4I4I6I6I6I6BBI6c8I6I6I6BBI2I2I4', 92
 local RARE_HEAD, RARE_SIZE = '>c8I6I2I6BBI4', 28
 -- Flags of the head
 local SUSPECT, CANCEL, RUNS, EXTRA, PARENTS, DEPENDANTS, UNREADABLE, REPLAYS = 1, 2, 4, 8, 16, 32, 64, 128
 -- Marks of the head
-local RARE, UNIQUE, TRAIL, HAS_TTL = 1, 2, 4, 8
+local RARE, UNIQUE, TRAIL = 1, 2, 4
 -- Bits of an attempt
 local AFTER_REPLAY, WITH_ERROR = 1, 2
 local NOBODY = string.rep('\0', 8) -- no settlement, no request

@@ -1,0 +1,113 @@
+"""Claim, and what else answers leases. See `Work.claim`, `Work.claimed_by`, `Work.expired`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from leasemq.backends.redis.calling import Calls
+from leasemq.backends.redis.layout import CANCEL, SUSPECT, long, short
+from leasemq.backends.redis.parsing import Terms, body_of, head_of, run_of, terms_of
+from leasemq.errors import CorruptRecord
+from leasemq.protocol.checks import check_lease
+from leasemq.protocol.model import Claimant, Claimed, Fence, Lease, NothingClaimed, Ref
+from leasemq.protocol.names import shown
+
+_REASONS = (None, NothingClaimed.EMPTY, NothingClaimed.PAUSED)
+
+
+async def claim(calls: Calls, queue: str, limit: int, lease_ms: int, claimant: Claimant) -> Claimed:
+    """See `Work.claim`."""
+    check_lease(lease_ms)
+    return claimed(queue, await calls.ask("claim", queue, limit, lease_ms, *packed_claimant(claimant)))
+
+
+async def claimed_by(calls: Calls, queue: str, incarnation: str) -> Sequence[Lease]:
+    """See `Work.claimed_by`."""
+    return leases(queue, *await calls.ask("claimed_by", queue, short(incarnation)))
+
+
+async def expired(calls: Calls, queue: str, limit: int) -> Sequence[Lease]:
+    """See `Work.expired`."""
+    return leases(queue, *await calls.ask("expired", queue, limit))
+
+
+def packed_claimant(claimant: Claimant) -> tuple[object, ...]:
+    """Answer who claims, as taking.lua takes it."""
+    names = (short(claimant.request_id), short(claimant.incarnation), claimant.worker.encode())
+    return (*names, int(claimant.takes_suspect))
+
+
+def claimed(queue: str, answer: Sequence[Any]) -> Claimed:
+    """Answer what taking.lua answered."""
+    found, terms, next_due_in_ms, next_lapse_in_ms, reason, suspect_waits = answer
+    return Claimed(
+        leases=leases(queue, found, terms),
+        next_due_in_ms=None if next_due_in_ms < 0 else next_due_in_ms,
+        next_lapse_in_ms=None if next_lapse_in_ms < 0 else next_lapse_in_ms,
+        reason=_REASONS[reason],
+        suspect_waits=suspect_waits == 1,
+    )
+
+
+def leases(queue: str, found: Sequence[Any], terms: Sequence[Any]) -> tuple[Lease, ...]:
+    """Answer leases, without those that cannot be read: a sweep ends them once they are over."""
+    return tuple(_readable(queue, found, terms_by_number(terms)))
+
+
+def terms_by_number(flat: Sequence[Any]) -> dict[int, bytes]:
+    """Answer the terms that a script told along with its records."""
+    return dict(zip(map(int, flat[::2]), flat[1::2], strict=True))
+
+
+def _readable(queue: str, found: Sequence[Any], blobs: dict[int, bytes]) -> Iterator[Lease]:
+    known: dict[int, Terms] = {}
+    for id_, raw, run, checkpoint in found:
+        try:
+            yield _lease(queue, long(id_), raw, run, checkpoint, blobs, known)
+        except ValueError:
+            continue
+
+
+def _lease(
+    queue: str,
+    id_: str,
+    raw: bytes,
+    run_raw: bytes,
+    checkpoint: bytes | None,
+    blobs: dict[int, bytes],
+    known: dict[int, Terms],
+) -> Lease:
+    head, run = head_of(raw), run_of(run_raw)
+    payload, rare = body_of(raw, head)
+    terms = known.get(head.terms)
+    if terms is None:
+        terms = terms_of(rare.terms if head.terms == 0 else blobs.get(head.terms))
+        if head.terms:
+            known[head.terms] = terms
+    return Lease(
+        ref=Ref(queue=queue, id=id_, generation=head.generation),
+        fence=Fence(number=run.fence, nonce=run.nonce),
+        task=terms.task,
+        payload=payload,
+        attempts=run.attempts,
+        failures=run.failures,
+        stalls=run.stalls,
+        max_stalls=terms.max_stalls,
+        keep=terms.keep,
+        created_ms=head.created_ms,
+        lease_until_ms=run.lease_until_ms,
+        incarnation=run.incarnation,
+        suspect=head.flags & SUSPECT != 0,
+        cancel_requested=head.flags & CANCEL != 0,
+        checkpoint=checkpoint,
+        overrides=rare.overrides,
+        headers=rare.headers,
+    )
+
+
+def unreadable(queue: str, id_: str, why: str) -> CorruptRecord:
+    """Answer the error for a job whose record cannot be read."""
+    return CorruptRecord(
+        f"job {shown(id_)} of queue {shown(queue)} cannot be read: {why}; remove it, or restore the store"
+    )
