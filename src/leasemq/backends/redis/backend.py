@@ -8,12 +8,13 @@ from typing import NoReturn
 
 from leasemq.backends.redis import accepting, counting, leasing, records, settling
 from leasemq.backends.redis.calling import Calls
+from leasemq.backends.redis.checking import checked
 from leasemq.backends.redis.connecting import Link
 from leasemq.backends.redis.listening import Audiences, RedisListener
 from leasemq.backends.redis.renewing import RedisRenewer
 from leasemq.backends.redis.settings import Settings
 from leasemq.errors import Unsupported
-from leasemq.protocol.insight import Capabilities, Counts, Durability, JobRecord
+from leasemq.protocol.insight import Capabilities, Counts, JobRecord
 from leasemq.protocol.model import (
     Advanced,
     Claimant,
@@ -40,16 +41,7 @@ class RedisBackend:
     async def prepare(self) -> Capabilities:
         """See `Backend.prepare`."""
         self._link.open()
-        return Capabilities(
-            backend="redis",
-            durability=Durability.D1,
-            store_id="provisional",
-            server="redis",
-            processes=True,
-            push=True,
-            exchange=True,
-            transactions=False,
-        )
+        return await checked(self._link)
 
     async def close(self) -> None:
         """See `Backend.close`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol, assert_never
 
 from leasemq.backends.redis.cluster import Cluster
-from leasemq.backends.redis.faults import code_of, refused
+from leasemq.backends.redis.faults import code_of, is_forbidden, refused
 from leasemq.backends.redis.keys import queue_prefix, tag_prefix
 from leasemq.backends.redis.lane import Answered, Command, Reply, Word
 from leasemq.backends.redis.loops import PerLoop
@@ -45,6 +45,7 @@ class Link:
         self.settings = settings
         self._routes = PerLoop(lambda: _route(settings))
         self._is_closed = False
+        self.script_loads = 0  # how often a server had forgotten a script, or did not know it yet
 
     async def call(self, script: Script, queue: str, *args: Word) -> Reply:
         """Run a script on a queue: KEYS[1] is the prefix of its keys.
@@ -59,17 +60,27 @@ class Link:
 
     async def command(self, *words: Word) -> Reply:
         """Ask one server that takes writes what changes nothing. Raises: as `call`."""
-        return (await self.command_all(*words))[0]
+        what = " ".join(map(str, words))
+        lane = (await self.route().all())[0]
+        try:
+            return await lane.ask([words], what, is_read=True)
+        except Answered as error:
+            raise refused(error.reply, what, lane.place, is_read=True) from error.reply
 
-    async def command_all(self, *words: Word) -> list[Reply]:
-        """Ask every server that takes writes what changes nothing. Raises: as `call`."""
-        what = str(words[0])
+    async def told(self, *words: Word) -> list[Reply]:
+        """Ask every server that takes writes what changes nothing; None: we may not ask that one.
+
+        Raises: as `call`.
+        """
+        what = " ".join(map(str, words))
         replies: list[Reply] = []
         for lane in await self.route().all():
             try:
                 replies.append(await lane.ask([words], what, is_read=True))
             except Answered as error:
-                raise refused(error.reply, what, lane.place, is_read=True) from error.reply
+                if not is_forbidden(error.reply):
+                    raise refused(error.reply, what, lane.place, is_read=True) from error.reply
+                replies.append(None)
         return replies
 
     def open(self) -> None:
@@ -103,7 +114,10 @@ class Link:
                 raise refused(reply, script.name, lane.place, is_read=script.is_read) from reply
             if code == "MOVED":
                 await self.route().moved(reply)
-            commands = [("SCRIPT", "LOAD", script.text), call] if code == "NOSCRIPT" else [call]
+            commands = [call]
+            if code == "NOSCRIPT":
+                self.script_loads += 1
+                commands = [("SCRIPT", "LOAD", script.text), call]
 
 
 def _route(settings: Settings) -> Route:

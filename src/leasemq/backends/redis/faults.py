@@ -53,6 +53,11 @@ def code_of(error: BaseException) -> str:
     return text_of(error).partition(" ")[0]
 
 
+def is_forbidden(error: BaseException) -> bool:
+    """Whether the server does not let us ask that, or does not know it (some rename CONFIG away)."""
+    return code_of(error) == "NOPERM" or _is_unknown(text_of(error))
+
+
 def refused(error: driver.RedisError, what: str, place: str, *, is_read: bool) -> LeaseMQError:
     """Answer the error to raise `from` one that the server answered to `what`."""
     said = text_of(error)
@@ -95,6 +100,10 @@ def _not_begun(code: str, said: str, what: str, place: str) -> LeaseMQError:
         return BackendUnavailable(f"{place} {_OF_THE_NODE[code]}; {what} was not begun")
     if code in _OF_THE_USER:
         return BackendUnavailable(f"{place} {_OF_THE_USER[code]}; {what} was not begun ({said})")
-    if "unknown command" in said or "nknown subcommand" in said:
+    if _is_unknown(said):
         return Unsupported(f"{place} does not know what {what} needs: is it Redis or Valkey 7? ({said})")
     return BackendUnavailable(f"{place} refused {what}: {said}")
+
+
+def _is_unknown(said: str) -> bool:
+    return "unknown command" in said or "nknown subcommand" in said

@@ -12,6 +12,7 @@ from typing import Final
 REGISTRY: Final = "%/registry"  # the names of the queues
 WORKERS: Final = "%/workers"
 SCHEDULES: Final = "%/schedules"
+STORE: Final = "%/store"  # who the store is
 
 _ESCAPES = str.maketrans({"%": "%25", "{": "%7B", "}": "%7D"})
 
