@@ -2,24 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from leasemq import App
 from tests.app.holder import Holder
+from tests.servers.stores import SERVED, ServedStore, chosen, fresh_url, served_store
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run each test that needs a backend on each of them."""
+    marks = metafunc.definition.iter_markers("parametrize")
+    if "backend_name" not in metafunc.fixturenames or any(mark.args[0] == "backend_name" for mark in marks):
+        return
+    is_local = metafunc.definition.get_closest_marker("local") is not None
+    names = chosen(besides=SERVED if is_local else ())
+    metafunc.parametrize("backend_name", names, indirect=True, scope="function")
+
+
+@pytest.fixture
 def backend_name(request: pytest.FixtureRequest) -> str:
     """Which backend the test runs on."""
     return str(request.param)
 
 
 @pytest.fixture
-def url(backend_name: str, tmp_path: Path) -> str:
+def served(backend_name: str) -> Iterator[ServedStore | None]:
+    """The store of a backend that needs a server; None for the others."""
+    store = served_store(backend_name) if backend_name in SERVED else None
+    yield store
+    if store is not None:
+        store.drop()
+
+
+@pytest.fixture
+def url(backend_name: str, served: ServedStore | None, tmp_path: Path) -> str:
     """A fresh store of that backend."""
-    return "memory://" if backend_name == "memory" else f"sqlite:///{tmp_path}/jobs.db"
+    return fresh_url(backend_name, tmp_path) if served is None else served.url
 
 
 @pytest.fixture(autouse=True)

@@ -18,6 +18,8 @@ from leasemq.errors import InvalidDelay, InvalidSetting, KeyFailed, WaitTimeout
 from leasemq.task import Task
 from leasemq.testing import Harness
 
+pytestmark = pytest.mark.local
+
 
 @pytest_asyncio.fixture
 async def jobs(app: App, backend_name: str, tmp_path: Path) -> AsyncIterator[Harness]:

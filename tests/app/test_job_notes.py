@@ -141,6 +141,7 @@ def test_a_fraction_is_from_none_to_all(current: float, total: float | None, fra
     assert Progress(current=current, total=total).fraction == fraction
 
 
+@pytest.mark.local
 @pytest.mark.promise("A-31", "P-63", "A-48", "P-110")
 def test_a_plain_program_follows_a_job_that_reports_and_enqueues(backend_name: str, tmp_path: Path) -> None:
     app = App("memory://")

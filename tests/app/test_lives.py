@@ -18,6 +18,7 @@ from leasemq.testing.faults import WAIT, Wire, faulty
 from leasemq.testing.manual_clock import ManualClock
 from tests.app.holder import Holder
 from tests.app.waiting import until
+from tests.servers.stores import ServedStore
 
 HOUR_MS = 3_600_000
 
@@ -29,8 +30,10 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-def app(url: str, clock: ManualClock) -> App:
+def app(url: str, served: ServedStore | None, clock: ManualClock) -> App:
     """An app on each backend, under a clock that the test moves."""
+    if served is not None:
+        return App(served.open(clock))
     backend: Any = open_backend(url)
     if url.startswith("sqlite"):
         object.__setattr__(backend._settings, "clock", clock)

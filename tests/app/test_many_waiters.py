@@ -24,6 +24,8 @@ from tests.app.holder import Holder
 from tests.app.unhurried import unhurried
 from tests.app.waiting import until
 
+pytestmark = pytest.mark.local
+
 MANY = 5_000
 QUEUE = "default"
 MIB = 1024 * 1024

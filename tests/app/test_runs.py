@@ -18,6 +18,8 @@ from leasemq.protocol.model import Outcome
 from leasemq.protocol.times import MAX_DURATION_MS
 from leasemq.testing import Harness
 
+pytestmark = pytest.mark.local
+
 
 @pytest_asyncio.fixture
 async def jobs(app: App, backend_name: str, tmp_path: Path) -> AsyncIterator[Harness]:

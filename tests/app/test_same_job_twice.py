@@ -19,6 +19,8 @@ from leasemq.protocol.model import Acceptance
 from leasemq.testing import Harness
 from tests.app.holder import Holder
 
+pytestmark = pytest.mark.local
+
 
 @pytest_asyncio.fixture
 async def jobs(app: App, backend_name: str, tmp_path: Path) -> AsyncIterator[Harness]:

@@ -94,7 +94,7 @@ async def test_a_backend_below_the_durability_that_is_required_is_refused_at_the
 
 @pytest.mark.promise("P-07")
 async def test_the_durability_that_a_backend_reaches_is_enough(url: str, backend_name: str) -> None:
-    reached = {"memory": "D0", "sqlite": "D2"}[backend_name]
+    reached = {"sqlite": "D2"}.get(backend_name, "D0")  # the tests' servers write nothing to a disk
     app = App(url, require_durability=reached)
     async with app:
         assert (await app.prepare()).durability == reached

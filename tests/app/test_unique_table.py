@@ -15,6 +15,8 @@ from leasemq import App, Job, Retry, Unique
 from leasemq.testing import Harness
 from tests.app.holder import Holder
 
+pytestmark = pytest.mark.local
+
 PAGE = Path(__file__).parents[2] / "docs" / "unique.md"
 WINDOW_S = 60
 Mode = Literal["skip", "replace", "debounce", "throttle"]

@@ -22,6 +22,8 @@ from leasemq.errors import PayloadRejected, PayloadTooLarge
 from leasemq.testing import Harness
 from tests.protocol.values import Colour, Line, Order, Pair, Row, Size, same
 
+pytestmark = pytest.mark.local
+
 PLAIN: list[Any] = [
     [[], {}, [[]], 2**60, 1234567890123456, 0.1234567890123456789, None, "é", {"a": []}],
     [9007199254740993, 130775545883395173, 2**63 - 1, -(2**63), 0, -1, True, False],

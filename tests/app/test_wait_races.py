@@ -27,6 +27,8 @@ from leasemq.task import Task
 from leasemq.testing.virtual_loop import VirtualClock, run_virtual
 from tests.app.unhurried import turns, unhurried
 
+pytestmark = pytest.mark.local
+
 RUNS, ALL_RUNS = 1_000, 10_000
 RUNS_PER_SEED = 100
 TOGETHER = 5  # waiters at once, at most
