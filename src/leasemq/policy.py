@@ -84,6 +84,7 @@ class CallOptions(TypedDict, total=False):
     max_stalls: int
     after: Iterable[Named | Parent]  # jobs that must complete first
     wait_timeout: Seconds  # how long enqueue_and_wait waits; default: for ever
+    session: object  # the caller's open transaction, which stores the job or takes it back
     history: int
     keep_result: Seconds
     keep_record: Seconds
@@ -136,6 +137,7 @@ class Plan:
     overrides: bytes
     wait_ms: int | None  # of enqueue_and_wait
     history: int
+    session: object  # None: the job is stored at once
 
     def job(
         self,
@@ -250,6 +252,7 @@ def checked_plan(
         overrides=encode_overrides(overrides),
         wait_ms=from_zero_ms(options, "wait_timeout"),
         history=whole("history", options.get("history", policy.history), range(TRAIL_LIMIT + 1)),
+        session=options.get("session"),
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -12,18 +11,16 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, cast
 
 from leasemq.additions import Additions
 from leasemq.calls import by_queue, conflict, is_conflict
-from leasemq.client.connection import Connection, Connections
+from leasemq.client.connection import Connections
+from leasemq.client.following import tell_parents
 from leasemq.client.ids import new_job_id, new_request_number
+from leasemq.client.joining import check_outside, store_in
 from leasemq.client.storing import Offer
 from leasemq.context import Ctx, running_job
-from leasemq.errors import (
-    BackendUnavailable,
-    IndeterminateWrite,
-    InvalidSetting,
-    UnnamedTask,
-)
+from leasemq.errors import InvalidSession, InvalidSetting, UnnamedTask
 from leasemq.functions import check_importable
 from leasemq.job import Job, Reading, check_may_wait, ref_of_plain
+from leasemq.operations import Joined
 from leasemq.policy import CallOptions, Plan, Policy, checked_plan
 from leasemq.protocol.failure import ErrorRecord
 from leasemq.protocol.model import Enqueued, NewJob
@@ -31,6 +28,7 @@ from leasemq.protocol.names import check_job_id, check_queue, shown
 from leasemq.protocol.parameters import own_parameters
 from leasemq.protocol.retry import Retry
 from leasemq.protocol.signature import Signature
+from leasemq.sessions import run_through
 from leasemq.settings import Settings
 
 if TYPE_CHECKING:
@@ -38,10 +36,6 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-logger: logging.Logger = logging.getLogger("leasemq")
-
-_FOLLOW_UPS = 100  # of a queue's outbox, carried out by an enqueue that has parents
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,18 +260,25 @@ class Enqueuing(Generic[P, R]):
         return self.task._enqueuing(cast("CallOptions", {**self._given, **options}))
 
     async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
-        """See `Task.enqueue`. With `strict=True` also raises: IdConflict."""
-        call = self.call(*args, **kwargs)
+        """See `Task.enqueue`. With `strict=True` also raises: IdConflict; with `session=` InvalidSession."""
+        call = self._call(args, kwargs)
+        if self.plan.session is not None:
+            return self._all_answered([call], await self._stored_in(await self._joined(), [call]))[0]
         connection = await self._around.connections.here()
+        check_outside(connection.capabilities.store_id)
         offer = Offer(job=call.job, own_id=self.plan.naming.is_fresh)
         enqueued = await connection.intake.one(call.queue, offer)
-        await self._follow_up(connection, call.queue, [call])
+        await tell_parents(connection.backend, call.queue, [call.job])
         if call.strict and is_conflict(enqueued):
             raise conflict(call.queue, call.job.id)
         return self._answered(enqueued)
 
     async def enqueue_and_wait(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """See `Task.enqueue_and_wait`."""
+        if self.plan.session is not None:
+            raise InvalidSetting(
+                "enqueue_and_wait waits for a job that session= holds back; enqueue it, and commit"
+            )
         check_may_wait(f"a job of task {shown(self.task.name)}")
         job = await self.enqueue(*args, **kwargs)
         wait_ms = self.plan.wait_ms
@@ -286,27 +287,29 @@ class Enqueuing(Generic[P, R]):
     async def enqueue_many(self, items: Iterable[tuple[Any, ...] | Call[R]]) -> list[Job[R]]:
         """See `Task.enqueue_many`. With `strict=True` also raises: IdConflict, the other jobs stored."""
         calls = self._calls(items)
+        if self.plan.session is not None:
+            return self._all_answered(calls, await self._stored_in(await self._joined(), calls))
         connection = await self._around.connections.here()
+        check_outside(connection.capabilities.store_id)
         enqueued: dict[int, Enqueued] = {}
         for queue, places in by_queue([call.queue for call in calls]).items():
             offers = [Offer(job=calls[place].job, own_id=False) for place in places]
             stored = await connection.intake.many(queue, offers)
             enqueued.update(zip(places, stored, strict=True))
-            await self._follow_up(connection, queue, [calls[place] for place in places])
-        clashes = [n for n, call in enumerate(calls) if call.strict and is_conflict(enqueued[n])]
-        jobs = [self._answered(enqueued[place]) for place in range(len(calls))]
-        if clashes:
-            others = tuple(None if place in clashes else job for place, job in enumerate(jobs))
-            first = calls[clashes[0]]
-            raise conflict(first.queue, first.job.id, others)
-        return jobs
+            await tell_parents(connection.backend, queue, [offer.job for offer in offers])
+        return self._all_answered(calls, [enqueued[place] for place in range(len(calls))])
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         """See `Task.call`."""
+        if self.plan.session is not None:
+            raise InvalidSetting("a call has no session; say task.options(session=...).enqueue_many([call])")
         return self._call(args, kwargs)
 
     def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """See `Task.enqueue_sync`."""
+        if self.plan.session is not None:
+            call = self._call(args, kwargs)
+            return self._all_answered([call], self._stored_in_sync([call]))[0]
         return self._around.connections.call(lambda: self.enqueue(*args, **kwargs), "task.enqueue(...)")
 
     def enqueue_and_wait_sync(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -317,6 +320,9 @@ class Enqueuing(Generic[P, R]):
 
     def enqueue_many_sync(self, items: Iterable[tuple[Any, ...] | Call[R]]) -> list[Job[R]]:
         """See `Task.enqueue_many_sync`."""
+        if self.plan.session is not None:
+            calls = self._calls(items)
+            return self._all_answered(calls, self._stored_in_sync(calls))
         return self._around.connections.call(lambda: self.enqueue_many(items), "task.enqueue_many(...)")
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call[R]:
@@ -355,6 +361,31 @@ class Enqueuing(Generic[P, R]):
             )
         return calls
 
+    def _all_answered(self, calls: Sequence[Call[R]], enqueued: Sequence[Enqueued]) -> list[Job[R]]:
+        """Answer the handles of all. Raises: IdConflict for a strict call, with the others' handles."""
+        pairs = list(zip(calls, enqueued, strict=True))
+        clashes = [place for place, (call, one) in enumerate(pairs) if call.strict and is_conflict(one)]
+        jobs = [self._answered(one) for one in enqueued]
+        if not clashes:
+            return jobs
+        first = calls[clashes[0]]
+        others = tuple(None if place in clashes else job for place, job in enumerate(jobs))
+        raise conflict(first.queue, first.job.id, others if len(calls) > 1 else ())
+
+    async def _joined(self) -> Joined:
+        """Answer what stores jobs in the caller's transaction. Raises: Unsupported, InvalidSession."""
+        return (await self._around.connections.here()).backend.joined(self.plan.session)
+
+    async def _stored_in(self, joined: Joined, calls: Sequence[Call[R]]) -> list[Enqueued]:
+        return await store_in(joined, [(call.queue, call.job) for call in calls])
+
+    def _stored_in_sync(self, calls: Sequence[Call[R]]) -> list[Enqueued]:
+        """Store them in this thread, where the session is used. Raises: SyncInsideLoop."""
+        joined = self._around.connections.call(self._joined, "task.enqueue(...)")
+        if joined.is_async:
+            raise InvalidSession("the session is an asynchronous one; await task.enqueue(...) with it")
+        return run_through(self._stored_in(joined, calls))
+
     def _answered(self, enqueued: Enqueued) -> Job[R]:
         ref = enqueued.ref
         return Job(
@@ -365,16 +396,3 @@ class Enqueuing(Generic[P, R]):
             _connections=self._around.connections,
             _reading=self.task._reading,
         )
-
-    async def _follow_up(self, connection: Connection, queue: str, calls: Sequence[Call[R]]) -> None:
-        """Tell the parents at once; any sweep would, later. The jobs are stored, so nothing is raised."""
-        if not any(call.job.parents for call in calls):
-            return
-        from leasemq.maintenance.followups import follow_up
-
-        try:
-            await follow_up(connection.backend, queue, _FOLLOW_UPS)
-        except (BackendUnavailable, IndeterminateWrite):
-            pass
-        except Exception:  # the outbox is everybody's: this caller must not hear of another job's fault
-            logger.warning("follow-ups of queue %s are left to a sweep", shown(queue), exc_info=True)
