@@ -16,6 +16,7 @@ from leasemq.notes import encode_log_line, encode_progress
 from leasemq.protocol.envelope import decode_plain, encode_plain
 from leasemq.protocol.model import Lease, NewJob, NoteKind, Ref
 from leasemq.protocol.names import shown
+from leasemq.protocol.record import record
 
 T = TypeVar("T")
 H_co = TypeVar("H_co", covariant=True)

@@ -7,9 +7,10 @@ read before the request was sent, so that the true deadline is never earlier tha
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from leasemq.protocol.model import Fence
+from leasemq.protocol.record import record
 
 MARGIN_SHARE = 10  # a tenth of the lease
 MARGIN_MOST_MS = 2_000

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from leasemq.protocol.record import record
+
 MINUTE_MS = 60_000
 DAY_MS = 24 * 60 * MINUTE_MS
 FENCE_LIMIT = 2**53  # exact as a double in Lua, JSON and JavaScript
@@ -41,7 +43,7 @@ DEAD = frozenset({State.FAILED, State.EXPIRED})
 NOT_STARTED = frozenset({State.SCHEDULED, State.WAITING, State.BLOCKED})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Ref:
     """One life of one id: what a handle names."""
 
@@ -50,7 +52,7 @@ class Ref:
     generation: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Fence:
     """Identity of one lease: a number that grows at every claim, and the claim's request id."""
 
@@ -58,7 +60,7 @@ class Fence:
     nonce: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Keep:
     """How long records stay after their end. 0 removes the record in the step that ends the job."""
 
@@ -114,7 +116,7 @@ class Parent:
     on_failure: OnParentFailure = OnParentFailure.FAIL
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class NewJob:
     """A request to store a job. Its id is its request id: repeated, it is answered, not stored twice."""
 
@@ -148,7 +150,7 @@ class Acceptance(StrEnum):
     DEBOUNCED = "debounced"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Enqueued:
     """The job that now stands for the request: the new one, the known one, or the key's holder."""
 
@@ -173,7 +175,7 @@ class Claimant:
     takes_suspect: bool = False  # nothing runs in this process: it may run a suspect, alone
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Lease:
     """The right to run one job, with all that running and deciding need."""
 
@@ -204,7 +206,7 @@ class NothingClaimed(StrEnum):
     LIMITED = "limited"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Claimed:
     """Leases in the order in which they are to start."""
 
@@ -234,7 +236,7 @@ class Side(StrEnum):
     SWEEP = "sweep"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Settlement:
     """The write that ends one attempt: every new value, decided by `protocol/decide.py`."""
 

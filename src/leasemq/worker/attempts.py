@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -215,7 +215,7 @@ class Attempts:
             self._transactions.told(attempt.completed)
             return
         if attempt.lost or happened is None:
-            self._let_go(attempt.serial)
+            self._let_go([attempt.serial])
             return
         self._end(
             attempt.serial,
@@ -250,8 +250,15 @@ class Attempts:
         self._lanes[lease.ref.queue].end(ending)
         self._on_change()
 
-    def settled(self, ending: Ending) -> None:
-        """Take a settlement's answer, or that there will be none."""
+    def settled(self, endings: Sequence[Ending]) -> None:
+        """Take settlements' answers, or that there will be none."""
+        for ending in endings:
+            is_plain = ending.answer is Settled.APPLIED and not self._herald.tells_each_job
+            if not is_plain or ending.settlement.outcome is not Outcome.COMPLETED:
+                self._tell_settled(ending)
+        self._let_go([ending.serial for ending in endings])
+
+    def _tell_settled(self, ending: Ending) -> None:
         lease, settlement = ending.lease, ending.settlement
         if ending.refusal is not None:
             self._herald.tell(
@@ -268,12 +275,12 @@ class Attempts:
             self._tell_lost(lease, settlement.outcome.value, ending.answer)
         elif self._herald.tells_each_job or settlement.outcome is not Outcome.COMPLETED:
             self._herald.tell(ending.told())
-        self._let_go(ending.serial)
 
-    def _let_go(self, serial: int) -> None:
-        del self._held[serial]
-        self._suspects.discard(serial)
-        self._keeper.drop(serial)
+    def _let_go(self, serials: Sequence[int]) -> None:
+        for serial in serials:
+            del self._held[serial]
+        self._suspects.difference_update(serials)
+        self._keeper.drop_all(serials)
         self._changed.set()
         self._on_change()
 

@@ -6,7 +6,7 @@ import asyncio
 import os
 import random
 import socket
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -116,7 +116,7 @@ class Crew:
             executors=Executors(self.stopping, routines.values()),
             herald=self.herald,
             dice=self._dice,
-            transactions=Transactions(self.backend, self.keeper, self._dice, self._settled),
+            transactions=Transactions(self.backend, self.keeper, self._dice, self._settled_alone),
             on_change=self._notice,
             on_offer=self.follow_ups.ask_now,
         )
@@ -297,16 +297,25 @@ class Crew:
         for lane in self.lanes.values():
             lane.kick()
 
-    def _settled(self, ending: Ending) -> None:
-        settlement, queue = ending.settlement, ending.lease.ref.queue
-        self.attempts.settled(ending)
+    def _settled_alone(self, ending: Ending) -> None:
+        self._settled([ending])
+
+    def _settled(self, endings: Sequence[Ending]) -> None:
+        """Settlements of one queue were answered."""
+        queue = endings[0].lease.ref.queue
+        self.attempts.settled(endings)
+        settlements = [ending.settlement for ending in endings]
         if self.settings.sweep:
-            self.sweeper.note_use(queue, settlement)
-        if settlement.state.is_terminal:
+            self.sweeper.note_use(queue, settlements)
+        has_ended = False
+        for settlement in settlements:
+            if settlement.state is State.SCHEDULED:
+                self.outlook.promise(queue, self.clock(), settlement.delay_ms)
+                self._attention.set()
+            elif settlement.state is not State.WAITING:
+                has_ended = True
+        if has_ended:
             self.follow_ups.ask(queue)
-        elif settlement.state is State.SCHEDULED:
-            self.outlook.promise(queue, self.clock(), settlement.delay_ms)
-            self._attention.set()
 
     def _swept(self, queue: str, swept: Swept) -> None:
         self.outlook.promise(queue, self.clock(), swept.next_due_in_ms)

@@ -95,9 +95,13 @@ def _arguments_to_hide(attempt: Attempt) -> Arguments:
 
 async def _run_here(attempt: Attempt, arguments: Arguments, threads: Threads) -> Done:
     routine = attempt.routine
+    positional, named = arguments
+    if routine.is_bare:  # it can ask for nothing that would have to be closed
+        value = await routine.call(*positional, **named)
+        attempt.check_counts()
+        return Done(value, None)
     scope = JobScope(routine.dependencies, routine.shared)
     context = attempt.context(scope)
-    positional, named = arguments
     if routine.takes_context:
         positional = (context, *positional)
     call = partial(routine.call, *positional, **named)

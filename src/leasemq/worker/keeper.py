@@ -67,6 +67,7 @@ class Keeper:
         self.tell = tell
         self._lock = threading.Lock()
         self._table: dict[int, Held] = {}
+        self._settling_ms: dict[int, int] = {}  # when the settlement of one was sent that is not answered
         self._in_flight: frozenset[int] = frozenset()
         self._planned_ms: int | None = None  # when the driver looks next; None: only when woken
         self._renewer: Renewer | None = None
@@ -91,14 +92,20 @@ class Keeper:
 
     def drop(self, serial: int) -> None:
         """Keep this one no more."""
+        self.drop_all([serial])
+
+    def drop_all(self, serials: Iterable[int]) -> None:
+        """Keep these no more."""
         with self._lock:
-            self._table.pop(serial, None)
+            for serial in serials:
+                self._table.pop(serial, None)
+                self._settling_ms.pop(serial, None)
 
     def end(self, serial: int) -> None:
         """Keep this one until it is dropped, however long its settlement takes: its attempt is over."""
         with self._lock:
             held = self._table.get(serial)
-            if held is not None:
+            if held is not None and held.last_ms is not None:
                 self._table[serial] = ended(held)
 
     def begin_settling(self, serials: Sequence[int]) -> frozenset[int]:
@@ -108,10 +115,7 @@ class Keeper:
         """
         sent_ms = self.clock()
         with self._lock:
-            for serial in serials:
-                held = self._table.get(serial)
-                if held is not None:
-                    self._table[serial] = settling_since(held, sent_ms)
+            self._settling_ms.update(dict.fromkeys(serials, sent_ms))
             return self._in_flight.intersection(serials)
 
     def leave_alone(self, serial: int) -> bool:
@@ -135,6 +139,7 @@ class Keeper:
                 held = self._table.get(serial)
                 if held is not None:
                     self._table[serial] = unsettled(held)
+                self._settling_ms.pop(serial, None)
         self.wake()
 
     def in_danger(self) -> list[int]:
@@ -162,7 +167,7 @@ class Keeper:
         """Renew what is due; answers in how many ms to look again."""
         now_ms = self.looked_ms = self.clock()
         with self._lock:
-            due = to_renew(self._table.values(), now_ms)
+            due = to_renew(self._kept(), now_ms)
             self._in_flight = frozenset(held.serial for held in due)
             has_nothing_left = self._failures > 0 and not self._table
         if due:
@@ -176,12 +181,20 @@ class Keeper:
         """Answer how long until the next look, and remember when that is."""
         with self._lock:
             now_ms = self.clock()
-            look_ms = look_in_ms(self._table.values(), now_ms)
+            look_ms = look_in_ms(self._kept(), now_ms)
             wait_ms = LONGEST_LOOK_MS if look_ms is None else min(look_ms, LONGEST_LOOK_MS)
             if self._failures:
                 wait_ms = retry_in_ms(self._table.values(), now_ms, self._failures, self._dice())
             self._planned_ms = now_ms + wait_ms
         return wait_ms
+
+    def _kept(self) -> list[Held]:
+        """Answer all that is kept, as it is to be renewed now. Under the lock."""
+        settling_ms = self._settling_ms
+        return [
+            held if serial not in settling_ms else settling_since(held, settling_ms[serial])
+            for serial, held in self._table.items()
+        ]
 
     def close(self) -> None:
         """Give the renewer back; in the driver's thread."""
@@ -226,6 +239,7 @@ class Keeper:
             for held, renewal in zip(group, told, strict=True):
                 if renewal is Renewal.LOST:
                     self._table.pop(held.serial, None)
+                    self._settling_ms.pop(held.serial, None)
                 elif (kept := self._table.get(held.serial)) is not None:
                     self._table[held.serial] = held_since(kept, sent_ms)
                 if renewal is not Renewal.HELD:

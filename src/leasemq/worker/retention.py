@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 from leasemq.clock import Clock
 from leasemq.protocol.model import Settlement
@@ -24,20 +25,24 @@ class Owed:
         self._next_ms: int | None = None
         self._due = 0
 
-    def add(self, settlement: Settlement) -> bool:
-        """Count what a job has left at its end; answers whether `due_ms` is sooner now."""
-        keep_ms, result_ms = settlement.keep_ms or 0, settlement.result_ms or 0
+    def add(self, settlements: Iterable[Settlement]) -> bool:
+        """Count what jobs have left at their ends; answers whether `due_ms` is sooner now."""
         last_ms = self._next_ms
-        if settlement.result is not None and 0 < result_ms != keep_ms:  # before its record, or after it
-            self._expect(result_ms)
-        if keep_ms > 0:
-            self._expect(keep_ms)
+        kept: dict[int, int] = {}  # how many have to go so long from now
+        for settlement in settlements:
+            keep_ms, result_ms = settlement.keep_ms or 0, settlement.result_ms or 0
+            if settlement.result is not None and 0 < result_ms != keep_ms:  # before its record, or after it
+                kept[result_ms] = kept.get(result_ms, 0) + 1
+            if keep_ms > 0:
+                kept[keep_ms] = kept.get(keep_ms, 0) + 1
+        for retention_ms, count in kept.items():
+            self._expect(retention_ms, count)
         return self._next_ms != last_ms
 
-    def _expect(self, retention_ms: int) -> None:
+    def _expect(self, retention_ms: int, count: int) -> None:
         width_ms = FINEST_MS << (retention_ms // (FINEST_MS * SHARES)).bit_length()
         at_ms = ((self._clock() + retention_ms) // width_ms + 1) * width_ms
-        self._ahead[at_ms] += 1
+        self._ahead[at_ms] += count
         if self._next_ms is None or at_ms < self._next_ms:
             self._next_ms = at_ms
 

@@ -55,6 +55,11 @@ class Routine:
         """Where its function runs."""
         return self.executor or (Executor.LOOP if self.is_async else Executor.THREAD)
 
+    @property
+    def is_bare(self) -> bool:
+        """Whether it runs in the loop with nothing around it, and sees nothing but its arguments."""
+        return not self.takes_context and self.around is None and self.runs_in is Executor.LOOP
+
 
 def by_name(routines: Mapping[str, Routine]) -> dict[str, Routine]:
     """Answer the routines under their names and aliases. Raises: InvalidSetting if two share one."""

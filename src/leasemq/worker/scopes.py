@@ -10,11 +10,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from contextlib import AsyncExitStack, ExitStack
 from contextvars import Context
 from dataclasses import dataclass, field
+from functools import cached_property
+from types import TracebackType
 from typing import Any, TypeVar
 
 from leasemq.carried import Carried, context_without
@@ -32,15 +34,43 @@ STUBBORN_S = 0.2  # beyond that, for what is shared to hear that its time is ove
 T = TypeVar("T")
 
 
-@dataclass(slots=True)
 class _Level:
-    """What was made, and what closes it. Owned by a scope."""
+    """What was made, and what closes it. Owned by a scope; most are entered and left with nothing made."""
 
-    stack: AsyncExitStack = field(default_factory=AsyncExitStack)
-    values: dict[Dependency, Any] = field(default_factory=dict)
-    locks: dict[Dependency, asyncio.Lock] = field(default_factory=dict)
-    waits: Waits = field(default_factory=dict)
-    is_closed: bool = False
+    __slots__ = ("__dict__", "_levels", "is_closed", "values")
+
+    def __init__(self, levels: list[_Level]) -> None:
+        self._levels = levels
+        self.values: dict[Dependency, Any] = {}
+        self.is_closed = False
+
+    async def __aenter__(self) -> None:
+        self._levels.append(self)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        """Close what was asked for inside; it sees the error that comes out."""
+        try:
+            return bool("stack" in vars(self) and await self.stack.__aexit__(kind, error, trace))
+        finally:
+            self.is_closed = True
+            self._levels.remove(self)
+
+    @cached_property
+    def stack(self) -> AsyncExitStack:
+        """What closes all that was made."""
+        return AsyncExitStack()
+
+    @cached_property
+    def locks(self) -> dict[Dependency, asyncio.Lock]:
+        """Held by whoever makes something."""
+        return {}
+
+    @cached_property
+    def waits(self) -> Waits:
+        """Who waits for what, so that nobody waits for himself."""
+        return {}
 
     async def made(self, recipe: Recipe, make: Callable[[], Awaitable[Any]]) -> Any:
         """Answer what was made, or make it; whoever asks meanwhile waits for it."""
@@ -222,18 +252,10 @@ class JobScope:
         self._of_thread: dict[Dependency, Any] = {}
         self._one_at_a_time = threading.RLock()
 
-    @contextlib.asynccontextmanager
-    async def level(self) -> AsyncIterator[None]:
-        """Close at the end what was asked for inside; it sees the error that comes out."""
-        level = _Level()
-        self._levels.append(level)
+    def level(self) -> _Level:
+        """Answer what closes at its end what was asked for inside: `async with scope.level():`."""
         self._loop = asyncio.get_running_loop()
-        try:
-            async with level.stack:
-                yield
-        finally:
-            level.is_closed = True
-            self._levels.remove(level)
+        return _Level(self._levels)
 
     def run(self, call: Callable[[], T], check: Callable[[], None]) -> T:
         """Run a function that blocks, and close what it asked for in the same thread.

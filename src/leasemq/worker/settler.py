@@ -61,6 +61,7 @@ class Ending:
 
 
 OnSettled = Callable[[Ending], None]
+OnAnswered = Callable[[Sequence[Ending]], None]  # of one queue, at least one
 
 
 @dataclass(slots=True)
@@ -88,7 +89,7 @@ class Lane:
         keeper: Keeper,
         dice: Dice,
         bounds: Bounds,
-        told: OnSettled,
+        told: OnAnswered,
     ) -> None:
         self.queue = queue
         self._backend = backend
@@ -172,8 +173,7 @@ class Lane:
             await self._part(batch, error)
         else:
             self._link.worked(self._who)
-            for ending, answer in zip(batch, answers, strict=True):
-                self._take_answer(ending, answer)
+            self._take_answers(batch, answers)
 
     async def _part(self, batch: Sequence[Ending], error: LeaseMQError) -> None:
         """Find the item that the backend refuses; the others go through."""
@@ -189,18 +189,22 @@ class Lane:
             self._decide_again(ending, cancel_requested=ending.settlement.seen_cancel)
             return
         ending.refusal = f"{type(error).__name__}: {error}"
-        self._told(ending)
+        self._told([ending])
 
-    def _take_answer(self, ending: Ending, answer: Settled) -> None:
-        if answer is Settled.CANCEL_REQUESTED:
-            self._decide_again(ending, cancel_requested=True)
-            return
-        if answer is Settled.HELD:
-            raise AssertionError(f"{self.queue}: a holder's settlement was answered as a sweep's: {answer}")
-        if answer is Settled.GONE and ending.is_repeat:
-            answer = Settled.REPLAYED  # applied by the try whose answer was lost; its record is not kept
-        ending.answer = answer
-        self._told(ending)
+    def _take_answers(self, batch: Sequence[Ending], answers: Sequence[Settled]) -> None:
+        answered: list[Ending] = []
+        for ending, answer in zip(batch, answers, strict=True):
+            if answer is Settled.CANCEL_REQUESTED:
+                self._decide_again(ending, cancel_requested=True)
+                continue
+            if answer is Settled.HELD:
+                raise AssertionError(f"{self.queue}: a holder's settlement was answered as a sweep's")
+            # Gone at a repeat: applied by the try whose answer was lost, and its record is not kept.
+            is_applied = answer is Settled.GONE and ending.is_repeat
+            ending.answer = Settled.REPLAYED if is_applied else answer
+            answered.append(ending)
+        if answered:
+            self._told(answered)
 
     def _decide_again(self, ending: Ending, *, cancel_requested: bool) -> None:
         ending.settlement = decide(

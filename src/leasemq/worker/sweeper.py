@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 
 from leasemq.backend import Backend
@@ -57,11 +57,11 @@ class Sweeper:
         self._owed = {queue: Owed(clock) for queue in sweep.queues}
         self._steps = 0
 
-    def note_use(self, queue: str, settlement: Settlement) -> None:
-        """An attempt's end was stored on this queue."""
+    def note_use(self, queue: str, settlements: Iterable[Settlement]) -> None:
+        """Ends of attempts were stored on this queue."""
         self._sweep.note_write()
         self._in_use.add(queue)
-        if settlement.state.is_terminal and self._owed[queue].add(settlement):
+        if self._owed[queue].add(settlements):
             self._is_told.set()
 
     def expect(self, queue: str, lapse_in_ms: int | None) -> None:
