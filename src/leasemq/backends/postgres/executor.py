@@ -200,6 +200,10 @@ class Executor:
         """
         return await self._here().ask(self._catalogue.routine(name), values)
 
+    async def run(self, routine: Routine) -> list[Row]:
+        """Run a statement that is no function, alone in its transaction. Raises: as `call`."""
+        return await self._here().ask(routine, ())
+
     def open(self) -> None:
         """Take requests again after a close."""
         self._is_closed = False

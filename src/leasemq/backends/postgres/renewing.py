@@ -153,7 +153,8 @@ class PostgresRenewer:
         wait_s = max(2, (until_ms - boot_ms()) // 1_000)
         try:
             connection = LineConnection.connect(
-                conninfo_of(self._settings, connect_timeout_s=wait_s),
+                # A renewal lost in a crash shortens a lease that no sweep ends for as long as that.
+                conninfo_of(self._settings, synchronous_commit=False, connect_timeout_s=wait_s),
                 autocommit=True,
                 prepare_threshold=0 if self._settings.notify else None,
                 cursor_factory=RawCursor,

@@ -221,4 +221,4 @@ async def _called(
 ) -> list[Row]:
     async with connection.cursor(binary=True) as cursor:
         await cursor.execute(routine.statement.encode(), parameters, prepare=prepare)
-        return await cursor.fetchall()
+        return [] if cursor.description is None else await cursor.fetchall()

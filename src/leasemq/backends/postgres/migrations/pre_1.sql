@@ -342,6 +342,12 @@ CREATE TABLE {schema}.follower (
 CREATE INDEX interest_listener ON {schema}.interest (listener);
 CREATE INDEX follower_listener ON {schema}.follower (listener);
 
+-- Work that one process at a time does for all, and when it was last begun.
+CREATE TABLE {schema}.chore (
+    name text COLLATE "C" PRIMARY KEY,
+    begun_ms bigint NOT NULL
+);
+
 -- Every job where it is, whatever its state.
 CREATE VIEW {schema}.stand AS
 SELECT job, queue, 2::smallint AS state, place, suspect, false AS cancel_requested, flags, attempts, failures, stalls,
