@@ -20,7 +20,7 @@ async def counts(calls: Calls, queue: str) -> Counts:
     return Counts(
         queue=queue,
         paused=paused == 1,
-        oldest_waiting_ms=None if oldest_waiting_ms < 0 else oldest_waiting_ms,
+        oldest_waiting_ms=oldest_waiting_ms,
         **dict(zip(_FIELDS, numbers, strict=True)),
     )
 

@@ -3,7 +3,7 @@
 -- Flags: no-writes
 -- In: nothing
 -- Out: scheduled, waiting, active, blocked, completed, failed, cancelled, expired, accepted, removed, refused,
---      stalls, releases, paused (0, 1), age of the job longest waiting or -1
+--      stalls, releases, paused (0, 1), age of the job longest waiting or nil
 local function longest_in(lane, prefix) -- the lowest place and its number, over the priorities that wait
   local from, best, number = '-inf', nil, nil
   while true do
@@ -23,7 +23,7 @@ local number = one
 if other and (not one or place_other < place_one) then number = other end
 local id = number and ids_of({number})[1]
 local job = id and read(id)
-local age = job and job.since and NOW - job.since or -1
+local age = job and job.since and NOW - job.since
 
 local answer = {}
 for state = 1, 8 do
@@ -32,5 +32,5 @@ end
 for _, name in ipairs({'accepted', 'removed', 'refused', 'stalls', 'releases', 'paused'}) do
   answer[#answer + 1] = booked(name)
 end
-answer[#answer + 1] = age
+answer[#answer + 1] = age or false
 return answer
