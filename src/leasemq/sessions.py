@@ -22,9 +22,22 @@ def is_of_sqlalchemy(session: object) -> bool:
     return any(kind.__module__.partition(".")[0] == "sqlalchemy" for kind in type(session).__mro__)
 
 
+def of_scope(session: Any) -> Any:
+    """Answer the session of the calling thread or task where a scoped one is given, else what is given."""
+    return session() if hasattr(session, "registry") else session
+
+
 def suspends(session: object) -> bool:
     """Whether an object of SQLAlchemy is one of its asynchronous kinds."""
-    return hasattr(session, "run_sync")
+    return any(kind.__module__.startswith("sqlalchemy.ext.asyncio") for kind in type(session).__mro__)
+
+
+def run_sync_of(session: Any) -> Any:
+    """Answer the `run_sync` of an asynchronous connection or session. Raises: InvalidSession."""
+    session = of_scope(session)
+    if not hasattr(session, "run_sync") or not hasattr(session, "commit"):
+        raise InvalidSession(f"{kind_of(session)} holds no transaction; {REMEDY}")
+    return session.run_sync
 
 
 def joined_connection(session: Any) -> Any:
@@ -32,6 +45,7 @@ def joined_connection(session: Any) -> Any:
 
     As any statement on it does: its owner commits or rolls back. Raises: InvalidSession.
     """
+    session = of_scope(session)
     if not (hasattr(session, "in_transaction") and hasattr(session, "commit")):
         raise InvalidSession(f"{kind_of(session)} holds no transaction; {REMEDY}")
     with understood(session):

@@ -24,7 +24,7 @@ from leasemq.backends.sqlite.step import Heard, Step
 from leasemq.backends.sqlite.writer import new_step
 from leasemq.errors import BackendUnavailable, InvalidSession, LeaseMQError
 from leasemq.protocol.model import Enqueued, Fence, NewJob, Renewal, Settled, Settlement, State
-from leasemq.sessions import is_of_sqlalchemy, joined_connection, kind_of, suspends, understood
+from leasemq.sessions import is_of_sqlalchemy, joined_connection, kind_of, run_sync_of, suspends, understood
 
 T = TypeVar("T")
 Raw = Any  # a sqlite3.Connection, or what SQLAlchemy puts in front of an asynchronous one
@@ -80,6 +80,8 @@ class SqliteJoined:
         """See `Joined.commit`."""
         try:
             await self._reach.commit()
+        except sqlite3.IntegrityError:  # a deferred constraint of the owner's own tables
+            raise
         except sqlite3.Error as error:
             raise translated(error, self._settings.path, committing=True) from error
         if self._hear is not None:
@@ -185,8 +187,9 @@ class Suspending:
 
     async def run(self, call: Call[T]) -> T:
         """See `Reach.run`."""
-        run_sync = self._session.run_sync
-        answer: T = await run_sync(lambda inner: call(joined_connection(inner).dbapi_connection))
+        answer: T = await run_sync_of(self._session)(
+            lambda inner: call(joined_connection(inner).dbapi_connection)
+        )
         return answer
 
     async def commit(self) -> None:
