@@ -1,7 +1,12 @@
--- Enters a queue's name into the registry: before its first job.
--- Uses:
--- Flags:
--- In: KEYS[1] = the registry's prefix, ARGV[1] = the name
+-- Enters a queue's name into the registry: before its first job, or when it is paused.
+-- Uses: tag asked
+-- Flags: allow-oom
+-- In: name, 1 if it was only paused so far
 -- Out: 1
-redis.call('ZADD', KEYS[1] .. 'queues', 0, ARGV[1])
+local name, is_paused = text(3), ARGS[4] == 1
+if not is_paused then
+  call('ZADD', P .. 'queues', 0, name)
+else
+  call('ZADD', P .. 'queues', 'NX', 1, name)
+end
 return 1
