@@ -116,7 +116,8 @@ CREATE TABLE {schema}.active (
 CREATE INDEX active_lease ON {schema}.active (queue, lease_until_ms);
 CREATE INDEX active_nonce ON {schema}.active (queue, nonce);
 
--- The end of a job, with the attempt that ended it (claimed_ms is null where none did).
+-- The end of a job, with the attempt that ended it (claimed_ms is null where none did). `error` is that attempt's
+-- own, and wins over extra's; `reason` is the job's, whatever extra says.
 CREATE TABLE {schema}.ended (
     job bigint PRIMARY KEY,
     place bigint NOT NULL,

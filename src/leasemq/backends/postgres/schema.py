@@ -1,0 +1,135 @@
+"""The store's tables and how they get there: numbered scripts, each applied once, by whoever comes first.
+
+What a release needs comes in `pre` scripts, which leave room for the release before it; what only the
+release before it needs goes in `post` scripts, when no process of it runs any more.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+import secrets
+from importlib.resources import files
+
+import psycopg
+
+from leasemq.backends.postgres.faults import refused, unreachable
+from leasemq.backends.postgres.functions import Functions, rendered
+from leasemq.backends.postgres.server import Server, found
+from leasemq.backends.postgres.settings import Settings
+from leasemq.backends.postgres.wire import WireConnection, connected, is_gone
+from leasemq.errors import SchemaTooNew
+from leasemq.protocol.insight import Capabilities
+
+_PRE, _POST = "pre", "post"
+
+
+async def prepared(settings: Settings, functions: Functions) -> Capabilities:
+    """Create or upgrade the store; repeatable, and safe from many processes at once.
+
+    Raises: SchemaTooNew, Unsupported, BackendUnavailable.
+    """
+    try:
+        connection = await connected(settings)
+    except psycopg.Error as error:
+        raise unreachable(error, settings.place) from error
+    try:
+        server = await found(connection, settings)
+        applied = await _applied(connection, settings)
+        if applied is None or not set(migrations(_PRE)) <= applied:
+            await _upgrade(connection, settings, _PRE)
+        _check_known(settings, applied or frozenset())
+        await functions.install(lambda statement: _execute(connection, statement))
+        return await _capabilities(connection, settings, server)
+    except psycopg.Error as error:
+        if is_gone(connection):
+            raise unreachable(error, settings.place) from error
+        raise refused(error, settings.place) from error
+    finally:
+        await connection.close()
+
+
+def migrations(kind: str) -> tuple[str, ...]:
+    """Answer the scripts of a kind, in the order of their numbers."""
+    listed = (file.name for file in (files(__package__) / "migrations").iterdir())
+    names = [name.removesuffix(".sql") for name in listed if name.startswith(f"{kind}_")]
+    return tuple(sorted(names, key=lambda name: int(name.rpartition("_")[2])))
+
+
+def _check_known(settings: Settings, applied: frozenset[str]) -> None:
+    """Refuse a store that newer releases have to themselves by now."""
+    newer = sorted(name for name in applied if name.startswith(_POST) and name not in migrations(_POST))
+    if newer:
+        raise SchemaTooNew(
+            f"{settings.place}, schema {settings.schema!r}, was upgraded for good by a newer release"
+            f" ({', '.join(newer)}); upgrade LeaseMQ"
+        )
+
+
+async def _applied(connection: WireConnection, settings: Settings) -> frozenset[str] | None:
+    """Answer the scripts applied so far; None: there is no store yet."""
+    table = f"{settings.quoted_schema}.migration"
+    found = await _rows(connection, "SELECT to_regclass($1::text)::text", table)
+    if found[0][0] is None:
+        return None
+    rows = await _rows(connection, f"SELECT name FROM {table}")  # noqa: S608 - a quoted identifier of ours
+    return frozenset(row[0] for row in rows)
+
+
+async def _upgrade(connection: WireConnection, settings: Settings, kind: str) -> None:
+    schema = settings.quoted_schema
+    async with connection.transaction():
+        # Building an index takes as long as it takes, and so does waiting for whoever upgrades already.
+        await _execute(connection, "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0")
+        await _rows(
+            connection,
+            "SELECT pg_advisory_xact_lock(hashtextextended('leasemq upgrade ' || $1::text, 0))",
+            settings.schema,
+        )
+        known = await _rows(connection, "SELECT FROM pg_namespace WHERE nspname = $1::text", settings.schema)
+        if not known:
+            await _execute(connection, f"CREATE SCHEMA {schema}")
+        await _execute(
+            connection,
+            f"CREATE TABLE IF NOT EXISTS {schema}.migration"
+            " (name text PRIMARY KEY, at timestamptz NOT NULL DEFAULT now())",
+        )
+        applied = await _applied(connection, settings) or frozenset()
+        for name in migrations(kind):
+            if name not in applied:
+                data = pkgutil.get_data(__package__, f"migrations/{name}.sql")
+                assert data is not None
+                await _execute(connection, rendered(settings.schema, data.decode()))
+                await _rows(
+                    connection,
+                    f"INSERT INTO {schema}.migration (name) VALUES ($1::text)",  # noqa: S608 - as above
+                    name,
+                )
+        await _rows(
+            connection,
+            f"INSERT INTO {schema}.store (store_id) SELECT $1::text"  # noqa: S608 - as above
+            f" WHERE NOT EXISTS (SELECT FROM {schema}.store)",
+            secrets.token_hex(16),
+        )
+
+
+async def _capabilities(connection: WireConnection, settings: Settings, server: Server) -> Capabilities:
+    ((store_id,),) = await _rows(connection, f"SELECT store_id FROM {settings.quoted_schema}.store")  # noqa: S608 - as above
+    return Capabilities(
+        backend="postgres",
+        durability=server.durability,
+        store_id=str(store_id),
+        server=server.product,
+        processes=True,
+        push=settings.notify,
+        exchange=True,
+        transactions=True,
+    )
+
+
+async def _rows(connection: WireConnection, statement: str, *values: object) -> list[tuple[object, ...]]:
+    cursor = await connection.execute(statement.encode(), values, prepare=False)
+    return await cursor.fetchall() if cursor.description is not None else []
+
+
+async def _execute(connection: WireConnection, statement: str) -> None:
+    await connection.execute(statement.encode(), prepare=False)

@@ -1,0 +1,97 @@
+-- End attempts: compare what is given with what is stored, in the order that the contract gives, and write
+-- everything of those that apply. Where every one of a batch applies, which is the rule, all are written
+-- together; else one after the other. Arrays: one element for all, one each, or null for nulls.
+-- In: p_now, p_channel, p_queue, p_settlements, p_ids, p_generations, p_fences, p_nonces, p_outcomes, p_states,
+-- p_failures, p_stalls, p_sweeps (by a sweep, not the holder), p_seens (seen_cancel), p_delays, p_suspects, p_results,
+-- p_errors, p_reasons, p_keeps, p_result_keeps
+-- Out: answers, in order: 1 applied, 2 replayed, 3 held, 4 cancel_requested, 5 lost, 6 gone
+CREATE FUNCTION {self}(
+    p_now bigint, p_channel text, p_queue text, p_settlements bigint[], p_ids text[], p_generations integer[],
+    p_fences bigint[], p_nonces text[], p_outcomes smallint[], p_states smallint[], p_failures integer[],
+    p_stalls integer[], p_sweeps boolean[], p_seens boolean[], p_delays bigint[], p_suspects boolean[],
+    p_results bytea[], p_errors bytea[], p_reasons text[], p_keeps bigint[], p_result_keeps bigint[]
+) RETURNS smallint[] LANGUAGE plpgsql AS $$
+DECLARE
+    v_now bigint := {now_ms}(p_now);
+    v_queue integer := {queue_key}(p_queue);
+    v_count integer := cardinality(p_ids);
+    v_keys bigint[];
+    v_applied bigint[];
+    v_flags smallint;
+    v_lives integer[];
+    v_answers smallint[];
+    v record;
+BEGIN
+    IF v_queue IS NULL OR v_count = 0 THEN
+        RETURN array_fill(6::smallint, ARRAY[v_count]);
+    END IF;
+    v_lives := {spread}(p_generations, v_count);
+    p_settlements := {spread}(p_settlements, v_count);
+    p_fences := {spread}(p_fences, v_count);
+    p_nonces := {spread}(p_nonces, v_count);
+    p_outcomes := {spread}(p_outcomes, v_count);
+    p_states := {spread}(p_states, v_count);
+    p_failures := {spread}(p_failures, v_count);
+    p_stalls := {spread}(p_stalls, v_count);
+    p_sweeps := {spread}(p_sweeps, v_count);
+    p_seens := {spread}(p_seens, v_count);
+    p_delays := {spread}(p_delays, v_count);
+    p_suspects := {spread}(p_suspects, v_count);
+    p_results := {spread}(p_results, v_count);
+    p_errors := {spread}(p_errors, v_count);
+    p_reasons := {spread}(p_reasons, v_count);
+    p_keeps := {spread}(p_keeps, v_count);
+    p_result_keeps := {spread}(p_result_keeps, v_count);
+    SELECT array_agg(j.key ORDER BY u.n) INTO v_keys
+    FROM unnest(p_ids, v_lives) WITH ORDINALITY AS u (id, life, n)
+    LEFT JOIN LATERAL (
+        SELECT k.key FROM {schema}.job AS k WHERE k.queue = v_queue AND k.id = u.id AND k.generation = u.life LIMIT 1
+    ) AS j ON true;
+    -- Locks in the order of the keys, as everybody does. A sweep waits for nobody: who has the row locked lives.
+    IF true = ALL(p_sweeps) THEN
+        v_applied := ARRAY(
+            SELECT a.job FROM {schema}.active AS a WHERE a.job = ANY(v_keys) ORDER BY a.job FOR UPDATE SKIP LOCKED
+        );
+    ELSE
+        v_applied := ARRAY(
+            SELECT a.job FROM {schema}.active AS a WHERE a.job = ANY(v_keys) ORDER BY a.job FOR UPDATE
+        );
+    END IF;
+    IF cardinality(v_applied) = v_count AND (v_count = 1 OR NOT EXISTS (
+        SELECT FROM unnest(p_states, p_keeps) AS u (state, keep) WHERE u.state > 4 AND coalesce(u.keep, 0) = 0
+    )) THEN
+        SELECT count(*), bit_or(a.flags) INTO v
+        FROM unnest(v_keys, p_fences, p_nonces, p_sweeps, p_seens, p_settlements)
+            AS u (key, fence, nonce, sweep, seen, settlement)
+        CROSS JOIN LATERAL (
+            SELECT f.* FROM {schema}.active AS f
+            WHERE f.job = u.key AND f.fence = u.fence AND f.nonce = u.nonce
+            AND (NOT u.sweep OR f.lease_until_ms <= v_now) AND (u.seen OR NOT f.cancel_requested)
+            AND (f.flags & 1 = 0 OR NOT EXISTS (
+                SELECT FROM {schema}.attempt AS t WHERE t.job = u.key AND t.settled_by = u.settlement
+            ))
+            LIMIT 1
+        ) AS a;
+        IF v.count = v_count THEN
+            PERFORM {settle_all}(
+                v_now, p_channel, v_queue, p_queue, v_keys, p_ids, v_lives, p_settlements, p_outcomes, p_states, p_failures,
+                p_stalls, p_delays, p_suspects, p_results, p_errors, p_reasons, p_keeps, p_result_keeps, v.bit_or
+            );
+            RETURN ARRAY[1::smallint];
+        END IF;
+    END IF;
+    IF v_count = 1 THEN
+        RETURN ARRAY[{settle_refused}(
+            v_queue, v_keys[1], v_now, p_settlements[1], p_fences[1], p_nonces[1], p_outcomes[1], p_sweeps[1], p_seens[1]
+        )];
+    END IF;
+    FOR i IN 1..v_count LOOP
+        v_answers := v_answers || {self}(
+            v_now, p_channel, p_queue, p_settlements[i:i], p_ids[i:i], v_lives[i:i], p_fences[i:i], p_nonces[i:i],
+            p_outcomes[i:i], p_states[i:i], p_failures[i:i], p_stalls[i:i], p_sweeps[i:i], p_seens[i:i], p_delays[i:i],
+            p_suspects[i:i], p_results[i:i], p_errors[i:i], p_reasons[i:i], p_keeps[i:i], p_result_keeps[i:i]
+        );
+    END LOOP;
+    RETURN v_answers;
+END
+$$ SET enable_seqscan = off SET plan_cache_mode = force_generic_plan;
