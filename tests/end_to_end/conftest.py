@@ -1,4 +1,4 @@
-"""Fixtures of the tests with real processes; all run on SQLite."""
+"""Fixtures of the tests with real processes: on SQLite; on each backend those that are marked `by_url`."""
 
 from __future__ import annotations
 
@@ -9,12 +9,21 @@ from pathlib import Path
 import pytest
 
 from tests.end_to_end.place import Place
+from tests.servers.stores import chosen
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run the scenarios on each backend that processes share; what is about SQLite's file, on SQLite."""
+    if "backend_name" in metafunc.fixturenames:
+        is_by_url = metafunc.definition.get_closest_marker("by_url") is not None
+        names = chosen(besides=["memory"]) if is_by_url else ["sqlite"]
+        metafunc.parametrize("backend_name", names, indirect=True, scope="function")
 
 
 @pytest.fixture
-def backend_name() -> str:
-    """The backend that these tests show promises on."""
-    return "sqlite"
+def backend_name(request: pytest.FixtureRequest) -> str:
+    """The backend that the test shows promises on."""
+    return str(request.param)
 
 
 @pytest.fixture(autouse=True)
@@ -31,8 +40,8 @@ def _signals_are_heard() -> Iterator[None]:
 
 @pytest.fixture
 def place(tmp_path: Path, backend_name: str) -> Iterator[Place]:
-    """A folder, a file and a ledger; whatever process a test leaves is ended, and its output shown."""
-    place = Place(tmp_path)
+    """A folder, a store and a ledger; whatever process a test leaves is ended, and its output shown."""
+    place = Place(tmp_path, backend_name)
     yield place
     place.close()
     for process in place.processes:

@@ -1,4 +1,4 @@
-"""Where one test's processes meet: a file, a ledger, gates; and the processes themselves."""
+"""Where one test's processes meet: a store, a ledger, gates; and the processes themselves."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from tests.end_to_end.apps.hooks import GO_ON, VARIABLE, Hook
 from tests.end_to_end.apps.work import app_on, task_of
 from tests.end_to_end.ledger import Ledger
 from tests.end_to_end.waiting import PATIENCE_S, until
+from tests.servers.stores import SERVED, fresh_url, served_store
 
 ROOT = Path(__file__).parents[2]
 QUEUE = "default"
@@ -81,19 +82,26 @@ class Process:
 class Place:
     """One test's folder and processes. Owner: the fixture, which ends what still runs."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, backend_name: str = "sqlite") -> None:
         self.folder = folder
-        self.file = folder / "jobs.db"
-        self.url = f"sqlite:///{self.file}"
+        self.backend_name = backend_name
+        self.file = folder / "jobs.db"  # of SQLite
+        self._served = served_store(backend_name) if backend_name in SERVED else None
+        self.url = fresh_url(backend_name, folder) if self._served is None else self._served.url
         (folder / "ledger").mkdir()
         self.ledger = Ledger(folder / "ledger")
         self.app = app_on(self.url)
         self.processes: list[Process] = []
 
     def use(self, url: str) -> None:
-        """Reach the same file by another URL from here on."""
+        """Reach the same store by another URL from here on."""
         self.url = url
         self.app = app_on(url)
+
+    def hurry(self) -> None:
+        """Do without what only a power cut asks for."""
+        if self.backend_name == "sqlite":
+            self.use(f"{self.url}?sync=normal")
 
     def environment(self, name: str, hook: Hook | None = None) -> dict[str, str]:
         """What a process of this test finds in its environment."""
@@ -215,7 +223,11 @@ class Place:
         return Hook(write=write, job=job, when=when, fault=fault, marker=str(self.folder / "struck"))
 
     def freeze(self, process: Process) -> None:
-        """SIGSTOP, at a moment when the process does not hold the file's write lock."""
+        """SIGSTOP, at a moment when the process does not hold the file's write lock; a server has its own."""
+        if self.backend_name != "sqlite":
+            process.signal(signal.SIGSTOP)
+            until(process.is_stopped, f"process {process.pid} is stopped")
+            return
 
         def stopped_outside_a_write() -> bool:
             process.signal(signal.SIGSTOP)
@@ -238,8 +250,10 @@ class Place:
             return True
 
     def close(self) -> None:
-        """End every process that still runs, frozen ones too."""
+        """End every process that still runs, frozen ones too, and take the store away."""
         self.app.call_sync(self.app.close)
         for process in self.processes:
             if process.is_alive:
                 process.kill()
+        if self._served is not None:
+            self._served.drop()

@@ -12,6 +12,8 @@ from leasemq.protocol.model import Outcome, State
 from tests.end_to_end.apps.work import task_of
 from tests.end_to_end.place import QUEUE, Place
 
+pytestmark = pytest.mark.by_url
+
 JOBS = 1_000
 
 
@@ -28,7 +30,7 @@ def records(place: Place, ids: list[str]) -> list[JobRecord]:
 @pytest.mark.slow
 @pytest.mark.promise("P-50", "P-51", "A-21")
 def test_a_thousand_jobs_that_one_process_cancels_and_two_take_have_one_ending_each(place: Place) -> None:
-    place.use(f"{place.url}?sync=normal")
+    place.hurry()
     dice = random.Random(1)
     calls = [(dice.random() * 0.1,) for _ in range(JOBS)]
     ids = [job.id for job in task_of(place.app, "brief").enqueue_many_sync(calls)]
@@ -59,7 +61,9 @@ def test_a_thousand_jobs_that_one_process_cancels_and_two_take_have_one_ending_e
             case _:
                 raise AssertionError(answers[record.ref.id])
     found = Counter(answers.values())
-    print(f"cancellations: {JOBS:,} on sqlite, by one process against two workers: {dict(found)}")
+    print(
+        f"cancellations: {JOBS:,} on {place.backend_name}, by one process against two workers: {dict(found)}"
+    )
     assert len(found) == 3
     counts = place.counts()
     assert (counts.accepted, counts.completed, counts.cancelled) == (

@@ -11,6 +11,8 @@ import pytest
 from leasemq import State
 from tests.end_to_end.place import Place, Process
 
+pytestmark = pytest.mark.by_url
+
 STORIES = {
     "completed": ["enqueued", "claimed", "completed"],
     "failed": ["enqueued", "claimed", "failed"],
@@ -60,7 +62,7 @@ def run_all(place: Place) -> None:
 @pytest.mark.promise("P-62", "A-32", "A-31", "E-35")
 def test_a_listener_in_another_process_hears_every_change_in_each_job_s_order(place: Place) -> None:
     listener, slow = place.program("following"), place.program("following")
-    place.wait_for(place.file.exists, "a listener has opened the file")
+    place.ledger.wait("opened")
     place.enqueue("quick", id="cancelled first").cancel_sync()
     place.wait_for(lambda: told_by(slow) and told_by(listener), "both listeners hear")
     place.freeze(slow)

@@ -11,6 +11,8 @@ from leasemq.protocol.insight import EventKind
 from tests.end_to_end.apps.hooks import HOLD
 from tests.end_to_end.place import Place
 
+pytestmark = pytest.mark.by_url
+
 LEASE_S = 1.0
 WRITES = ("renew", "completed", "retried", "failed", "released", "progress", "checkpoint", "offer")
 GIVING_UP = ("renew", "released")  # what a worker may send of itself when its lease may have ended

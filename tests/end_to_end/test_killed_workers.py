@@ -12,6 +12,8 @@ from leasemq import State
 from tests.end_to_end.apps.hooks import KILL, Hook
 from tests.end_to_end.place import Place
 
+pytestmark = pytest.mark.by_url
+
 LEASE_S = 2.0
 RECOVERED_WITHIN_S = LEASE_S + 1  # from the kill: the lease, a sweep and a claim
 

@@ -9,6 +9,8 @@ import pytest
 
 from tests.end_to_end.place import Place
 
+pytestmark = pytest.mark.by_url
+
 
 @pytest.mark.slow
 @pytest.mark.promise("P-01", "P-93")

@@ -9,6 +9,8 @@ import pytest
 from leasemq import State
 from tests.end_to_end.place import Place
 
+pytestmark = pytest.mark.by_url
+
 
 @pytest.mark.slow
 @pytest.mark.promise("P-52", "B58", "A-20", "A-45")

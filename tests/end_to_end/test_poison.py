@@ -7,6 +7,8 @@ import pytest
 from leasemq import State
 from tests.end_to_end.place import Place, Process
 
+pytestmark = pytest.mark.by_url
+
 GOOD = 20
 LEASE_S = 1.0
 

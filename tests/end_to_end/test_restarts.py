@@ -10,6 +10,8 @@ import pytest
 from leasemq import State
 from tests.end_to_end.place import Place
 
+pytestmark = pytest.mark.by_url
+
 RESTARTS = 10
 NOBODY_WAITS_FOR_A_LEASE_S = 60.0
 

@@ -12,6 +12,8 @@ import pytest
 from tests.end_to_end.place import Place
 from tests.end_to_end.waiting import PATIENCE_S
 
+pytestmark = pytest.mark.by_url
+
 SHOP = """
 import asyncio
 import os

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 import pytest
 
 from leasemq import App
-from tests.end_to_end.apps.work import app_on, task_of
-from tests.end_to_end.place import QUEUE
+from tests.end_to_end.apps.work import task_of
+from tests.end_to_end.place import QUEUE, Place
+
+pytestmark = pytest.mark.by_url
 
 WITHIN_S = 1.0
 JOBS = 5
 
 
 @pytest.fixture
-def app(tmp_path: Path, backend_name: str) -> App:
-    """An app on a file of its own."""
-    return app_on(f"sqlite:///{tmp_path / 'jobs.db'}")
+def app(place: Place) -> App:
+    """An app on a store of its own."""
+    return place.app
 
 
 @pytest.mark.promise("P-81", "B12")

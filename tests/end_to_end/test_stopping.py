@@ -11,6 +11,8 @@ from leasemq import State
 from tests.end_to_end.ledger import Line
 from tests.end_to_end.place import Place
 
+pytestmark = pytest.mark.by_url
+
 NOBODY_WAITS_FOR_A_LEASE_S = 60.0  # so long that a recovery by its end would fail these tests
 NO_OPS = tuple(f"no-op-{number}" for number in range(10))
 

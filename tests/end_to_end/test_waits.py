@@ -11,6 +11,8 @@ from leasemq.errors import WaitTimeout
 from tests.end_to_end.apps.work import task_of
 from tests.end_to_end.place import Place
 
+pytestmark = pytest.mark.by_url
+
 REPEATS = 200
 TOGETHER = 10
 
@@ -18,7 +20,7 @@ TOGETHER = 10
 @pytest.mark.slow
 @pytest.mark.promise("P-60", "E-32", "B57")
 def test_two_hundred_waits_for_a_worker_in_another_process_all_return(place: Place) -> None:
-    place.use(f"{place.url}?sync=normal")
+    place.hurry()
     place.worker("A", concurrency=TOGETHER, lease_s=30, is_ready=True)
     brief = task_of(place.app, "brief")
     dice = random.Random(1)

@@ -9,12 +9,13 @@ import sys
 from dataclasses import asdict
 
 from leasemq import App
-from tests.end_to_end.apps.work import app_on
+from tests.end_to_end.apps.work import app_on, scribe
 
 
 async def follow(app: App, cursor: str) -> None:
     """Print what happens after a cursor."""
     async with app:
+        scribe().write("opened")
         async for event in app.events(cursor):
             told = {"queue": event.queue, "id": event.id, "kind": event.kind, "cursor": event.cursor}
             progress = None if event.progress is None else asdict(event.progress)
