@@ -85,15 +85,16 @@ class Lane:
 
     def ask(self, routine: Routine, values: Sequence[object]) -> asyncio.Future[list[Row]]:
         """Answer where the answer will be. Raises: BackendUnavailable when too many requests wait already."""
-        if len(self._waiting) >= self._limit:
+        if not self._resting and len(self._waiting) >= self._limit:
             raise BackendUnavailable(
                 f"{self._limit} requests wait for {self._place} already: "
                 "send larger batches, or raise request_limit"
             )
         request = _Request(routine, values, asyncio.get_running_loop().create_future())
-        self._waiting.append(request)
         if self._resting:
-            self._start()
+            self._start(request)
+        else:
+            self._waiting.append(request)
         return request.answer
 
     async def close(self) -> None:
@@ -107,9 +108,9 @@ class Lane:
         for wire in (*self._resting, *self._carrying.values()):
             wire.close()
 
-    def _start(self) -> None:
+    def _start(self, request: _Request) -> None:
         wire = self._resting.pop(self._best())
-        task = asyncio.get_running_loop().create_task(self._carry(wire))
+        task = asyncio.get_running_loop().create_task(self._carry(wire, request))
         self._carrying[task] = wire
         task.add_done_callback(partial(self._ended, wire))
 
@@ -117,11 +118,9 @@ class Lane:
         """Answer the place of a wire that is open already, if there is one."""
         return next((place for place, wire in enumerate(self._resting) if wire.is_open), 0)
 
-    async def _carry(self, wire: Wire) -> None:
-        while self._waiting:
-            request = self._waiting.popleft()
-            if request.answer.done():  # its caller was cancelled before it was sent
-                continue
+    async def _carry(self, wire: Wire, first: _Request) -> None:
+        request: _Request | None = first
+        while request is not None:
             self._in_flight[wire] = request
             try:
                 rows = await wire.run(request.routine, request.values)
@@ -131,21 +130,34 @@ class Lane:
                 if not request.answer.done():
                     request.answer.set_result(rows)
             del self._in_flight[wire]
+            request = self._next()
+        self._resting.append(wire)  # here: whoever was just answered may ask again before this task has ended
+
+    def _next(self) -> _Request | None:
+        while self._waiting:
+            request = self._waiting.popleft()
+            if not request.answer.done():  # else its caller was cancelled before it was sent
+                return request
+        return None
 
     def _ended(self, wire: Wire, task: asyncio.Task[None]) -> None:
-        """Let the wire rest; a defect reaches whoever waits for it, the end of the loop all of them."""
+        """A defect reaches whoever waits for it, the end of the loop all of them."""
         del self._carrying[task]
-        self._resting.append(wire)
+        defect = None if task.cancelled() else task.exception()
+        if not task.cancelled() and defect is None:
+            return
         request = self._in_flight.pop(wire, None)
-        if task.cancelled():
-            wire.close()
+        self._resting.append(wire)
+        wire.close()
+        if defect is None:
             for abandoned in (*([request] if request else []), *self._waiting):
                 abandoned.answer.cancel()
             self._waiting.clear()
-        elif (defect := task.exception()) is not None and request is not None:
+        elif request is not None:
             _fail(request, defect)
-        if self._waiting:
-            self._start()
+        following = self._next()
+        if following is not None:
+            self._start(following)
 
 
 class Lanes:
