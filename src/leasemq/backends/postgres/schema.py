@@ -72,7 +72,7 @@ async def _applied(connection: WireConnection, settings: Settings) -> frozenset[
     if found[0][0] is None:
         return None
     rows = await _rows(connection, f"SELECT name FROM {table}")  # noqa: S608 - a quoted identifier of ours
-    return frozenset(row[0] for row in rows)
+    return frozenset(str(row[0]) for row in rows)
 
 
 async def _upgrade(connection: WireConnection, settings: Settings, kind: str) -> None:

@@ -15,8 +15,9 @@ RETURNS TABLE (
     past_renewed bigint[], past_ended bigint[], past_outcomes smallint[], past_errors bytea[], past_replays boolean[],
     refused_at bigint[], refused_fences bigint[], refused_writes text[], refused_count integer, log bytea[],
     parent_queues text[], parent_ids text[], parent_policies text[]
-) LANGUAGE sql STABLE AS $$
-    SELECT j.key, j.id, j.generation, j.task, j.payload, s.state, j.priority, j.created_ms, s.due_ms, s.expires_ms,
+) LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN QUERY SELECT j.key, j.id, j.generation, j.task, j.payload, s.state, j.priority, j.created_ms, s.due_ms, s.expires_ms,
         s.attempts, s.failures, s.stalls, j.max_stalls, s.suspect, s.cancel_requested, s.fence, s.lease_until_ms,
         s.ended_ms, d.keep_until_ms,
         CASE WHEN d.result_until_ms IS NULL OR d.result_until_ms > p_now THEN d.result END, d.result_until_ms, coalesce(d.error, e.error),
@@ -65,5 +66,6 @@ RETURNS TABLE (
         SELECT array_agg(t.queue ORDER BY t.number) AS queues, array_agg(t.id ORDER BY t.number) AS ids,
             array_agg(t.on_failure ORDER BY t.number) AS policies
         FROM {schema}.parent AS t WHERE t.job = u.key
-    ) AS p
-$$ SET enable_seqscan = off;
+    ) AS p;
+END
+$$ SET enable_seqscan = off SET plan_cache_mode = force_generic_plan;

@@ -16,8 +16,7 @@ DECLARE
     v_queue integer := {queue_key}(p_queue);
     v_count integer := cardinality(p_ids);
     v_keys bigint[];
-    v_applied bigint[];
-    v_flags smallint;
+    v_is_free boolean;
     v_lives integer[];
     v_answers smallint[];
     v record;
@@ -47,22 +46,21 @@ BEGIN
     LEFT JOIN LATERAL (
         SELECT k.key FROM {schema}.job AS k WHERE k.queue = v_queue AND k.id = u.id AND k.generation = u.life LIMIT 1
     ) AS j ON true;
-    -- Locks in the order of the keys, as everybody does. A sweep waits for nobody: who has the row locked lives.
-    IF true = ALL(p_sweeps) THEN
-        v_applied := ARRAY(
-            SELECT a.job FROM {schema}.active AS a WHERE a.job = ANY(v_keys) ORDER BY a.job FOR UPDATE SKIP LOCKED
-        );
-    ELSE
-        v_applied := ARRAY(
-            SELECT a.job FROM {schema}.active AS a WHERE a.job = ANY(v_keys) ORDER BY a.job FOR UPDATE
-        );
-    END IF;
-    IF cardinality(v_applied) = v_count AND (v_count = 1 OR NOT EXISTS (
+    -- A sweep waits for nobody: who has the row locked lives.
+    v_is_free := NOT true = ALL(p_sweeps) OR v_count = cardinality(ARRAY(
+        SELECT a.job FROM {schema}.active AS a WHERE a.job = ANY(v_keys) ORDER BY a.job FOR UPDATE SKIP LOCKED
+    ));
+    IF v_is_free AND (v_count = 1 OR NOT EXISTS (
         SELECT FROM unnest(p_states, p_keeps) AS u (state, keep) WHERE u.state > 4 AND coalesce(u.keep, 0) = 0
     )) THEN
-        SELECT count(*), bit_or(a.flags) INTO v
-        FROM unnest(v_keys, p_fences, p_nonces, p_sweeps, p_seens, p_settlements)
-            AS u (key, fence, nonce, sweep, seen, settlement)
+        -- Locks in the order of the keys, as everybody does. A job that is named twice counts once.
+        SELECT count(DISTINCT a.job) AS count, bit_or(a.flags) AS flags, array_agg(a.attempts ORDER BY u.n) AS attempts
+        INTO v
+        FROM (
+            SELECT * FROM unnest(v_keys, p_fences, p_nonces, p_sweeps, p_seens, p_settlements) WITH ORDINALITY
+                AS f (key, fence, nonce, sweep, seen, settlement, n)
+            ORDER BY f.key
+        ) AS u
         CROSS JOIN LATERAL (
             SELECT f.* FROM {schema}.active AS f
             WHERE f.job = u.key AND f.fence = u.fence AND f.nonce = u.nonce
@@ -70,12 +68,13 @@ BEGIN
             AND (f.flags & 1 = 0 OR NOT EXISTS (
                 SELECT FROM {schema}.attempt AS t WHERE t.job = u.key AND t.settled_by = u.settlement
             ))
-            LIMIT 1
+            FOR UPDATE OF f
         ) AS a;
         IF v.count = v_count THEN
             PERFORM {settle_all}(
-                v_now, p_channel, v_queue, p_queue, v_keys, p_ids, v_lives, p_settlements, p_outcomes, p_states, p_failures,
-                p_stalls, p_delays, p_suspects, p_results, p_errors, p_reasons, p_keeps, p_result_keeps, v.bit_or
+                v_now, p_channel, v_queue, p_queue, v_keys, p_ids, v_lives, v.attempts, p_settlements, p_outcomes,
+                p_states, p_failures, p_stalls, p_delays, p_suspects, p_results, p_errors, p_reasons, p_keeps,
+                p_result_keeps, v.flags
             );
             RETURN ARRAY[1::smallint];
         END IF;

@@ -1,18 +1,17 @@
 -- Write settlements that were compared and apply: the end or the next wait of each job, its attempt, the counts,
 -- one event row, and what hangs on an end. The active rows are locked by the caller. Arrays: one each, or null.
--- In: p_now, p_channel, p_queue, p_name, p_keys, p_ids, p_lives, p_settlements, p_outcomes, p_states, p_failures,
--- p_stalls, p_delays, p_suspects, p_results, p_errors, p_reasons, p_keeps, p_result_keeps, p_flags (of all, or-ed)
+-- In: p_now, p_channel, p_queue, p_name, p_keys, p_ids, p_lives, p_attempts, p_settlements, p_outcomes, p_states,
+-- p_failures, p_stalls, p_delays, p_suspects, p_results, p_errors, p_reasons, p_keeps, p_result_keeps, p_flags (of all, or-ed)
 -- Out: nothing
 CREATE FUNCTION {self}(
     p_now bigint, p_channel text, p_queue integer, p_name text, p_keys bigint[], p_ids text[], p_lives integer[],
-    p_settlements bigint[], p_outcomes smallint[], p_states smallint[], p_failures integer[], p_stalls integer[],
+    p_attempts integer[], p_settlements bigint[], p_outcomes smallint[], p_states smallint[], p_failures integer[], p_stalls integer[],
     p_delays bigint[], p_suspects boolean[], p_results bytea[], p_errors bytea[], p_reasons text[], p_keeps bigint[],
     p_result_keeps bigint[], p_flags smallint
 ) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     v record;
     v_ended bigint[];
-    v_attempts integer[];
     v_woken boolean;
 BEGIN
     SELECT count(*) FILTER (WHERE u.state = 1) AS scheduled, count(*) FILTER (WHERE u.state = 2) AS waiting,
@@ -26,9 +25,6 @@ BEGIN
             ELSE ('{5,6,7,8,9,12,10}'::integer[])[u.outcome] END)::smallint) AS kinds
     INTO v FROM unnest(p_outcomes, p_states) AS u (outcome, state);
     v_woken := v.scheduled + v.waiting > 0;
-    SELECT array_agg(a.attempts ORDER BY u.n) INTO v_attempts
-    FROM unnest(p_keys) WITH ORDINALITY AS u (key, n)
-    CROSS JOIN LATERAL (SELECT f.attempts FROM {schema}.active AS f WHERE f.job = u.key LIMIT 1) AS a;
     IF v.scheduled + v.waiting < v.active THEN
         INSERT INTO {schema}.ended (
             job, place, queue, state, outcome, suspect, cancel_requested, replay, flags, attempts, failures, stalls,
@@ -59,7 +55,7 @@ BEGIN
     END IF;
     DELETE FROM {schema}.active AS a WHERE a.job = ANY(p_keys);
     INSERT INTO {schema}.event (queue, count, seq, at_ms, ids, lives, whats, attempts)
-    VALUES (p_queue, cardinality(p_keys), nextval('{schema}.event_seq'), p_now, p_ids, p_lives, v.whats, v_attempts);
+    VALUES (p_queue, cardinality(p_keys), nextval('{schema}.event_seq'), p_now, p_ids, p_lives, v.whats, p_attempts);
     INSERT INTO {schema}.tally (
         queue, scheduled, waiting, active, completed, failed, cancelled, expired, stalls, releases
     ) VALUES (
