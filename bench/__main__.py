@@ -46,6 +46,10 @@ KINDS: Mapping[str, Kind] = {
         figure=RATE,
         jobs={"default": SLOW, OURS: FAST, "pgqueuer": FAST},
     ),
+    "bytes": Kind(
+        measure=rounds.waiting_bytes, figure="bytes", less_is_better=True, jobs={"default": 40_000}
+    ),
+    "through": Kind(measure=rounds.through, figure="last_to_second", jobs={"default": 2_000_000}),
     "latency": Kind(measure=rounds.latency, figure="p50_ms", less_is_better=True, jobs={"default": 300}),
 }
 

@@ -9,10 +9,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
+
+from redis import Redis
 
 from bench.drivers import board
 from bench.environments import python_of
@@ -21,6 +24,7 @@ from bench.servers import Ground, ground
 
 DRIVERS = Path(__file__).parent / "drivers"
 PATIENCE_S = 300.0
+PORTION = 20_000  # jobs that are enqueued at a time where very many go through
 Sample = Mapping[str, float]
 Measure = Callable[[Peer, str, int], Sample]
 
@@ -64,7 +68,7 @@ def drain(peer: Peer, backend: str, jobs: int, *, processes: int = 1, work_ms: f
         shared = {"board": str(place), "work_ms": work_ms}
         filled = 0.0 if backend == "memory" else _told(peer, here, "fill", jobs)["seconds"]
         with _workers(peer, here, jobs, processes, shared) as running:
-            _wait(lambda: sum(row.count for row in board.read(place)) >= jobs, running)
+            _wait(partial(_has_done, place, jobs), running)
             seen = board.read(place)
     first = min(row.first_ns for row in seen)
     last = max(row.last_ns for row in seen)
@@ -95,6 +99,65 @@ def latency(peer: Peer, backend: str, jobs: int) -> Sample:
             _wait(lambda: len(samples.read_text(encoding="ascii").splitlines()) >= jobs, running)
         found = sorted(int(line) / 1e6 for line in samples.read_text(encoding="ascii").splitlines())
     return {"p50_ms": found[len(found) // 2], "p99_ms": found[int(len(found) * 0.99)]}
+
+
+def waiting_bytes(peer: Peer, backend: str, jobs: int) -> Sample:
+    """Enqueue only. Answers how much memory a waiting job takes in Redis, without and with event streams."""
+    with ground(backend) as here:
+        _told(peer, here, "fill", 1)  # what is there once, however many jobs there are
+        server = Redis.from_url(here.url)
+        before, streams = _memory(server), _in_streams(server)
+        _told(peer, here, "fill", jobs)
+        grown, in_streams = _memory(server) - before, _in_streams(server) - streams
+        server.close()
+    return {"bytes": (grown - in_streams) / jobs, "with_events": grown / jobs}
+
+
+def _memory(server: Redis) -> int:
+    found: int = server.info("memory")["used_memory"]
+    return found
+
+
+def _in_streams(server: Redis) -> int:
+    """Answer the size of the streams that tell what happened, not of those that hold jobs."""
+    names = [name for name in server.scan_iter(type="stream") if name.endswith((b":ev", b":events"))]
+    return sum(server.memory_usage(name, samples=0) or 0 for name in names)
+
+
+def through(peer: Peer, backend: str, jobs: int) -> Sample:
+    """Send many jobs through one queue, never more than some thousands at once.
+
+    Answers the rate of each quarter, and `last_to_second`, the last over the second.
+    """
+    with ground(backend) as here, TemporaryDirectory(prefix="board-") as folder:
+        place = Path(folder) / "board"
+        board.create(place)
+        marks = [(0, time.monotonic())]
+        with _workers(peer, here, jobs, 1, {"board": str(place)}) as running:
+            for sent in range(PORTION, jobs + 1, PORTION):
+                _told(peer, here, "fill", PORTION)
+                _wait(partial(_has_done, place, sent - PORTION), running)
+                marks.append((_done(place), time.monotonic()))
+            _wait(partial(_has_done, place, jobs), running)
+            marks.append((jobs, time.monotonic()))
+    quarters = [_rate(marks, jobs * part // 4, jobs * (part + 1) // 4) for part in range(4)]
+    sample = {f"quarter_{number}": rate for number, rate in enumerate(quarters, start=1)}
+    return {**sample, "last_to_second": quarters[3] / quarters[1]}
+
+
+def _done(place: Path) -> int:
+    return sum(row.count for row in board.read(place))
+
+
+def _has_done(place: Path, jobs: int) -> bool:
+    return _done(place) >= jobs
+
+
+def _rate(marks: Sequence[tuple[int, float]], begin: int, end: int) -> float:
+    """Answer jobs per second between two counts, from the marks nearest to them."""
+    first = min(marks, key=lambda mark: abs(mark[0] - begin))
+    last = min(marks, key=lambda mark: abs(mark[0] - end))
+    return (last[0] - first[0]) / (last[1] - first[1])
 
 
 def _orders(peer: Peer, here: Ground, action: str, jobs: int, **more: Any) -> str:

@@ -27,7 +27,7 @@ def ground(backend: str) -> Iterator[Ground]:
             case "redis":  # appendonly, fsync each second
                 from tests.servers import RedisServer
 
-                with RedisServer(folder, appendonly="everysec") as redis:
+                with RedisServer(folder, appendonly=True) as redis:
                     yield Ground(url=redis.url, server_pids=(redis.pid,))
             case "postgres":  # with fsync
                 from tests.servers import PostgresServer
