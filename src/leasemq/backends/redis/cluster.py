@@ -119,7 +119,7 @@ class Cluster:
         missing: LeaseMQError = unreachable(driver.ConnectionError("no node answers"), self._settings.place)
         for address in self._known():
             try:
-                reply = await self._lane(address).ask([("CLUSTER", "SLOTS")], "CLUSTER SLOTS", is_read=True)
+                reply = await self._lane(address).ask(("CLUSTER", "SLOTS"), "CLUSTER SLOTS", is_read=True)
             except Answered as error:
                 if "cluster support disabled" in str(error):
                     raise Unsupported(f"{address} belongs to no Cluster: use redis://") from error.reply

@@ -7,15 +7,15 @@ from typing import Protocol, assert_never
 from leasemq.backends.redis.cluster import Cluster
 from leasemq.backends.redis.faults import code_of, is_forbidden, refused
 from leasemq.backends.redis.keys import queue_prefix, tag_prefix
-from leasemq.backends.redis.lane import Answered, Command, Reply, Word
+from leasemq.backends.redis.lane import Answered, Command, Reply, Word, packed
 from leasemq.backends.redis.loops import PerLoop
 from leasemq.backends.redis.routes import Route, Single
 from leasemq.backends.redis.sentinel import Sentinels
 from leasemq.backends.redis.settings import Layout, Settings
 from leasemq.errors import BackendUnavailable
 
-_TRIALS = 8  # of one call: somebody may empty the script cache, or move the slot, again and again
-_NOT_HERE = frozenset({"MOVED", "NOSCRIPT"})  # nothing was begun, and it can be where, or once, it is known
+_HOPS = 5  # times that one call follows its slot to another node
+_LOADS: dict[str, bytes] = {}
 
 
 class Script(Protocol):
@@ -45,7 +45,6 @@ class Link:
         self.settings = settings
         self._routes = PerLoop(lambda: _route(settings))
         self._is_closed = False
-        self.script_loads = 0  # how often a server had forgotten a script, or did not know it yet
 
     async def call(self, script: Script, queue: str, *args: Word) -> Reply:
         """Run a script on a queue: KEYS[1] is the prefix of its keys.
@@ -63,7 +62,7 @@ class Link:
         what = " ".join(map(str, words))
         lane = (await self.route().all())[0]
         try:
-            return await lane.ask([words], what, is_read=True)
+            return await lane.ask(words, what, is_read=True)
         except Answered as error:
             raise refused(error.reply, what, lane.place, is_read=True) from error.reply
 
@@ -76,7 +75,7 @@ class Link:
         replies: list[Reply] = []
         for lane in await self.route().all():
             try:
-                replies.append(await lane.ask([words], what, is_read=True))
+                replies.append(await lane.ask(words, what, is_read=True))
             except Answered as error:
                 if not is_forbidden(error.reply):
                     raise refused(error.reply, what, lane.place, is_read=True) from error.reply
@@ -101,23 +100,25 @@ class Link:
 
     async def _call(self, script: Script, prefix: bytes, args: tuple[Word, ...]) -> Reply:
         call: Command = ("EVALSHA", script.sha, 1, prefix, *args)
-        commands = [call]
-        trial = 0
+        hops = 0
         while True:
-            trial += 1
             lane = await self.route().to(prefix)
             try:
-                return await lane.ask(commands, script.name, is_read=script.is_read)
+                return await lane.ask(call, script.name, is_read=script.is_read, load=_load(script))
             except Answered as error:
-                code, reply = code_of(error.reply), error.reply
-            if code not in _NOT_HERE or trial == _TRIALS:
+                reply = error.reply
+            if code_of(reply) != "MOVED" or hops == _HOPS:  # if moved, nothing was begun where it is not
                 raise refused(reply, script.name, lane.place, is_read=script.is_read) from reply
-            if code == "MOVED":
-                await self.route().moved(reply)
-            commands = [call]
-            if code == "NOSCRIPT":
-                self.script_loads += 1
-                commands = [("SCRIPT", "LOAD", script.text), call]
+            hops += 1
+            await self.route().moved(reply)
+
+
+def _load(script: Script) -> bytes:
+    """Answer the command that makes a server know a script."""
+    load = _LOADS.get(script.sha)
+    if load is None:
+        load = _LOADS[script.sha] = packed(("SCRIPT", "LOAD", script.text))
+    return load
 
 
 def _route(settings: Settings) -> Route:

@@ -32,6 +32,7 @@ _pack_command: Any = hiredis.pack_command  # the driver's own packer of this kin
 _AT_ONCE = 256  # requests that are written together; all of them are in doubt if that fails
 _IDLE_MS = 60_000  # unused for so long, a connection is tried with a PING before a write is risked on it
 _PROBE_SECONDS = 1.0
+_TRIALS = 8  # of one call: somebody may empty the script cache again and again
 _SECOND_LOOK_SECONDS = 0.1  # whoever was frozen itself finds the time past before it finds the answer
 _PAUSES_MS = (0, 20, 50, 100, 200, 400)  # before the next attempt to connect, after so many that failed
 _ELSEWHERE = frozenset({"READONLY", "MASTERDOWN", "LOADING"})  # perhaps another server is the primary now
@@ -51,14 +52,17 @@ class _Over(Exception):
 
 @dataclass(slots=True)
 class _Request:
-    """Commands that are sent back to back; the last one's answer counts. Owned by its Lane."""
+    """One command and who waits for its reply. Owned by its Lane."""
 
     what: str
     is_read: bool
     packed: bytes
-    replies_due: int
+    load: bytes  # makes the server know the script that the command names; empty: it names none
     answer: asyncio.Future[Reply]
-    refusal: driver.RedisError | None = None  # the first
+    trials: int = 0
+    written: int = 0  # its place among all that were written
+    is_loading: bool = False  # `load` goes before it, and is answered before it
+    refusal: driver.RedisError | None = None  # of `load`
 
 
 class Lane:
@@ -72,7 +76,11 @@ class Lane:
         self.place = place
         self._settings = settings
         self._connect = connect
+        self.loads = 0  # scripts that the server had forgotten, or did not know yet
         self._waiting: deque[_Request] = deque()
+        self._again: deque[_Request] = deque()  # refused for lack of their script: they go before the others
+        self._written = 0
+        self._loaded: dict[bytes, int] = {}  # when each script was sent last, on this connection
         self._sent: deque[_Request] = deque()
         self._has_work = asyncio.Event()
         self._serving: asyncio.Task[None] | None = None
@@ -81,10 +89,10 @@ class Lane:
         self._is_leaving = False  # this connection leads to the wrong server: it takes nothing more
         self._is_closed = False
 
-    async def ask(self, commands: Sequence[Command], what: str, *, is_read: bool) -> Reply:
-        """Send the commands together, and answer the last one's reply.
+    async def ask(self, command: Command, what: str, *, is_read: bool, load: bytes = b"") -> Reply:
+        """Send a command and answer its reply. `load` is sent before it if the server lacks its script.
 
-        Raises: Answered if that is an error, with the first; BackendUnavailable, IndeterminateWrite.
+        Raises: Answered if the reply is an error; BackendUnavailable, IndeterminateWrite.
         """
         if self._is_closed:
             raise BackendUnavailable(f"the backend on {self.place} is closed: prepare it again")
@@ -93,7 +101,7 @@ class Lane:
                 f"{self._settings.request_limit} requests wait for {self.place} already: "
                 "send larger batches, or raise request_limit"
             )
-        request = _request(commands, what, is_read=is_read)
+        request = _request(command, what, is_read=is_read, load=load)
         self._waiting.append(request)
         self._has_work.set()
         self._start()
@@ -119,25 +127,27 @@ class Lane:
     def _ended(self, serving: asyncio.Task[None]) -> None:
         """Go on with what was never sent; a defect of ours reaches those who wait."""
         self._serving = None
-        left = (*self._sent, *self._waiting)
+        left = (*self._sent, *self._again, *self._waiting)
         if serving.cancelled():
             for request in left:
                 request.answer.cancel()
         elif (defect := serving.exception()) is not None:
             _fail(left, lambda _: defect)
-        elif self._waiting:
+        elif self._waiting or self._again:
             self._start()
             return
-        self._sent.clear()
-        self._waiting.clear()
+        for requests in (self._sent, self._again, self._waiting):
+            requests.clear()
 
     async def _serve(self) -> None:
         """Serve one connection to its end."""
         try:
             connection = await self._connected()
         except LeaseMQError as error:
-            refusal, refused, self._waiting = error, self._waiting, deque()
-            _fail(refused, lambda _: refusal)
+            refusal = error
+            _fail((*self._again, *self._waiting), lambda _: refusal)
+            self._again.clear()
+            self._waiting.clear()
             return
         why = "it was closed"
         try:
@@ -163,6 +173,7 @@ class Lane:
             raise unreachable(error, self.place) from error
         self._failures = 0
         self._is_leaving = False
+        self._loaded.clear()
         self._heard_ms = boot_ms()
         return connection
 
@@ -171,23 +182,36 @@ class Lane:
         while True:
             await self._has_work.wait()
             self._has_work.clear()
-            while self._waiting and not self._is_leaving:
+            while (self._again or self._waiting) and not self._is_leaving:
                 if not self._sent and boot_ms() - self._heard_ms > _IDLE_MS:
                     await self._try_out(connection)
-                group = [self._waiting.popleft() for _ in range(min(_AT_ONCE, len(self._waiting)))]
-                await self._write(connection, group)
+                await self._write(connection, self._group())
             if (self._is_leaving or self._is_closed) and not self._sent:
                 raise _Over("it was given up")
+
+    def _group(self) -> list[_Request]:
+        """Take what is written next."""
+        source = self._again or self._waiting
+        return [source.popleft() for _ in range(min(_AT_ONCE, len(source)))]
 
     async def _write(self, connection: Connection, group: Sequence[_Request]) -> None:
         if not self._sent:
             self._heard_ms = boot_ms()
+        chunks: list[bytes] = []
+        for request in group:
+            self._written += 1
+            request.written = self._written
+            request.trials += 1
+            if request.is_loading:
+                self._loaded[request.load] = self._written
+                chunks.append(request.load)
+            chunks.append(request.packed)
         self._sent.extend(group)  # before the first byte: from here on they are in doubt
-        await connection.send_packed_command([one.packed for one in group], check_health=False)
+        await connection.send_packed_command(chunks, check_health=False)
 
     async def _try_out(self, connection: Connection) -> None:
         """Make sure that somebody is still there. Raises: _Over."""
-        probe = _request([("PING",)], "a PING", is_read=True)
+        probe = _request(("PING",), "a PING", is_read=True)
         await self._write(connection, [probe])
         try:
             async with asyncio.timeout(_PROBE_SECONDS):
@@ -206,22 +230,29 @@ class Lane:
 
     def _take(self, reply: Reply | driver.RedisError) -> None:
         request = self._sent[0]
-        request.replies_due -= 1
-        if isinstance(reply, driver.RedisError):
-            request.refusal = request.refusal or reply
-            if code_of(reply) in _ELSEWHERE:
-                self.leave()
-        if request.replies_due:
+        code = code_of(reply) if isinstance(reply, driver.RedisError) else ""
+        if code in _ELSEWHERE:
+            self.leave()
+        if request.is_loading:  # the command's own reply comes next
+            request.is_loading = False
+            request.refusal = reply if isinstance(reply, driver.RedisError) else None
             return
         self._sent.popleft()
+        if code == "NOSCRIPT" and request.load and request.refusal is None and request.trials < _TRIALS:
+            self._repeat(request)
+        elif not request.answer.done():  # else its caller was cancelled
+            _answer(request, reply)
         if not self._sent and (self._is_leaving or self._is_closed):
             self._has_work.set()
-        if request.answer.done():
-            return  # its caller was cancelled
-        if isinstance(reply, driver.RedisError):
-            request.answer.set_exception(Answered(request.refusal or reply))
-        else:
-            request.answer.set_result(reply)
+
+    def _repeat(self, request: _Request) -> None:
+        """Send it again, now with its script; nothing was begun. Once for all that were refused together."""
+        if self._loaded.get(request.load, 0) <= request.written:
+            request.is_loading = True
+            self._loaded[request.load] = self._written + len(self._again) + 1
+            self.loads += 1
+        self._again.append(request)
+        self._has_work.set()
 
     async def _watch(self) -> None:
         """Notice a server that answers no more, though the connection stands. Raises: _Over."""
@@ -262,14 +293,21 @@ def packed(command: Command) -> bytes:
     return cast(bytes, _pack_command(command))
 
 
-def _request(commands: Sequence[Command], what: str, *, is_read: bool) -> _Request:
+def _request(command: Command, what: str, *, is_read: bool, load: bytes = b"") -> _Request:
     return _Request(
         what=what,
         is_read=is_read,
-        packed=b"".join(map(packed, commands)),
-        replies_due=len(commands),
+        packed=packed(command),
+        load=load,
         answer=asyncio.get_running_loop().create_future(),
     )
+
+
+def _answer(request: _Request, reply: Reply | driver.RedisError) -> None:
+    if isinstance(reply, driver.RedisError):
+        request.answer.set_exception(Answered(request.refusal or reply))
+    else:
+        request.answer.set_result(reply)
 
 
 def _fail(requests: Iterable[_Request], error_of: Callable[[_Request], BaseException]) -> None:
