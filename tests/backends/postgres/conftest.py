@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
@@ -83,6 +84,25 @@ def settings_for(url: str, schema: str, **changed: Any) -> Settings:  # Any: the
         conninfo=location.conninfo, place=location.place, schema=location.schema, notify=location.notify
     )
     return replace(made, **changed)
+
+
+async def becomes(holds: Callable[[], object], what: str, within_s: float = 20.0) -> None:
+    """Return when a condition that the server decides holds. Raises: TimeoutError, naming `what`."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + within_s
+    while not holds():  # noqa: ASYNC110 - another process decides it, and sets no event here
+        if loop.time() > deadline:
+            raise TimeoutError(f"not within {within_s:g} s: {what}")
+        await asyncio.sleep(0)
+
+
+def asleep(operator: Operator, name: str) -> int:
+    """How many sessions of this name are in a function that sleeps."""
+    found = operator.execute(
+        "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s AND wait_event = 'PgSleep'",
+        (name,),
+    )
+    return int(found.fetchall()[0][0])
 
 
 def sessions(operator: Operator, name: str) -> int:

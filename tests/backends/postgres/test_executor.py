@@ -1,4 +1,4 @@
-"""Requests on the wire: carried out to their end, noticed when they are not, and never mistaken for another's."""
+"""Requests on the wire: carried out to their end, noticed when they are not, never taken for another's."""
 
 from __future__ import annotations
 
@@ -13,7 +13,15 @@ import pytest
 from leasemq.backends.postgres.executor import Executor
 from leasemq.backends.postgres.settings import Settings
 from leasemq.errors import BackendFull, BackendUnavailable, CorruptRecord, IndeterminateWrite, Unsupported
-from tests.backends.postgres.conftest import Opened, Operator, end_sessions, sessions, settings_for
+from tests.backends.postgres.conftest import (
+    Opened,
+    Operator,
+    asleep,
+    becomes,
+    end_sessions,
+    sessions,
+    settings_for,
+)
 from tests.backends.postgres.trial import Trials
 from tests.servers import Proxy
 
@@ -71,10 +79,7 @@ async def test_what_was_sent_is_carried_out_although_its_caller_was_cancelled(
     executor: Executor, operator: Operator, schema: str
 ) -> None:
     asked = asyncio.create_task(executor.call("nap", 0.2, 7))
-    while not operator.execute(
-        "SELECT 1 FROM pg_stat_activity WHERE application_name = %s AND wait_event = 'PgSleep'", (schema,)
-    ).fetchall():
-        await asyncio.sleep(0)
+    await becomes(lambda: asleep(operator, schema), "it is under way")
     asked.cancel()
     await asyncio.wait({asked})
     await executor.close()
@@ -99,23 +104,16 @@ async def test_a_session_that_was_ended_meanwhile_costs_no_request(
 async def test_a_write_whose_session_was_ended_under_it_is_in_doubt_and_a_read_is_not(
     executor: Executor, operator: Operator, schema: str
 ) -> None:
-    asleep = [
+    under_way = [
         asyncio.create_task(executor.call("nap", 30.0, 1)),
         asyncio.create_task(executor.call("gaze", 30.0)),
     ]
-    while (
-        operator.execute(
-            "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s AND wait_event = 'PgSleep'",
-            (schema,),
-        ).fetchall()
-        != [(2,)]
-    ):
-        await asyncio.sleep(0)
+    await becomes(lambda: asleep(operator, schema) == 2, "both are under way")
     await asyncio.to_thread(end_sessions, operator, schema)
-    await asyncio.wait(asleep)
+    await asyncio.wait(under_way)
 
-    assert isinstance(asleep[0].exception(), IndeterminateWrite)
-    assert isinstance(asleep[1].exception(), BackendUnavailable)
+    assert isinstance(under_way[0].exception(), IndeterminateWrite)
+    assert isinstance(under_way[1].exception(), BackendUnavailable)
     assert await _kept(executor) == []
 
 
@@ -271,8 +269,7 @@ async def test_a_closed_executor_refuses_and_leaves_no_session(
 ) -> None:
     await asyncio.gather(*(executor.call("record", number) for number in range(4)))
     await executor.close()
-    while sessions(operator, schema):
-        await asyncio.sleep(0)
+    await becomes(lambda: not sessions(operator, schema), "no session is left")
 
     with pytest.raises(BackendUnavailable, match="is closed: prepare it again"):
         await executor.call("kept")

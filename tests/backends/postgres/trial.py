@@ -67,9 +67,7 @@ class Trials:
     def routine(self, name: str) -> Routine:
         """See `Catalogue.routine`."""
         parameters, is_read, _ = FUNCTIONS[name]
-        return Routine(
-            name=name, qualified=f"{self._place}.{name}", parameters=parameters, is_read=is_read
-        )
+        return Routine(name=name, qualified=f"{self._place}.{name}", parameters=parameters, is_read=is_read)
 
     async def install(self, execute: Callable[[str], Awaitable[None]]) -> None:
         """See `Catalogue.install`."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+from dataclasses import dataclass, field
+from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 import psycopg
 from psycopg import pq
@@ -38,7 +38,7 @@ _DEFAULTS = {
 class Settings:
     """What every part of the backend needs to know."""
 
-    conninfo: str  # has the password: never shown
+    conninfo: str = field(repr=False)  # has the password: never shown
     place: str  # the same for people
     schema: str
     notify: bool = True  # False: behind a transaction pooler, so a session keeps nothing
@@ -64,7 +64,7 @@ class Settings:
 class Location:
     """What a URL says."""
 
-    conninfo: str
+    conninfo: str = field(repr=False)
     place: str
     schema: str
     notify: bool
@@ -100,9 +100,7 @@ def located(url: str) -> Location:
     Parameters of ours: `schema` (else `namespace`, else `leasemq`) and `notify` (on, off); all others are
     libpq's. Raises: InvalidSetting, InvalidName.
     """
-    parts = urlsplit(url)
-    if parts.scheme not in _SCHEMES or parts.fragment:
-        raise InvalidSetting(f"{mask_url(url)} is not of the form postgresql://user@host:port/database")
+    parts = _split(url)
     asked = parse_qsl(parts.query, keep_blank_values=True)
     ours = _given_once(url, [(name, value) for name, value in asked if name in _OURS])
     rest = urlencode([(name, value) for name, value in asked if name not in _OURS], quote_via=quote)
@@ -114,6 +112,16 @@ def located(url: str) -> Location:
         schema=checked_schema(ours.get("schema") or ours.get("namespace") or NAMESPACE),
         notify=_switch(ours.get("notify", "on")),
     )
+
+
+def _split(url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # whose message may quote the URL
+        parts = SplitResult("", "", "", "", "")
+    if parts.scheme not in _SCHEMES or parts.fragment:
+        raise InvalidSetting(f"{mask_url(url)} is not of the form postgresql://user@host:port/database")
+    return parts
 
 
 def session_options(settings: Settings, given: str, *, synchronous_commit: bool) -> str:
@@ -155,6 +163,9 @@ def _understood(url: str, without_ours: str) -> dict[str, str]:
             f"{mask_url(url)} cannot be read by libpq: it is of the form "
             "postgresql://user:password@host:port/database?sslmode=require, with %-escapes in what it quotes"
         ) from None
+    timeout = str(given.get("connect_timeout", "0"))
+    if not (timeout.isascii() and timeout.isdigit()):
+        raise InvalidSetting(f"connect_timeout is {shown(timeout)!r}; use a whole number of seconds")
     return {name: str(value) for name, value in given.items()}
 
 
