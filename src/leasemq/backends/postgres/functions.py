@@ -6,7 +6,6 @@ releases whose functions differ run side by side on one schema, each with its ow
 
 from __future__ import annotations
 
-import pkgutil
 import re
 from collections.abc import Awaitable, Callable
 from functools import cache
@@ -22,21 +21,21 @@ _SIGNATURE = re.compile(r"CREATE FUNCTION \{self\}\(([^)]*)\)", re.DOTALL)
 _DIGEST_CHARACTERS = 10
 
 
-@cache
-def text_of(name: str) -> str:
-    """Read `sql/<name>.sql`."""
-    data = pkgutil.get_data(__package__, f"sql/{name}.sql")
-    assert data is not None
-    return data.decode()
+def _read(folder: str) -> dict[str, str]:
+    """Answer the texts of a folder by name. Read with this module: no loop may wait for a disk."""
+    found = (file for file in (files(__package__) / folder).iterdir() if file.name.endswith(".sql"))
+    return {file.name.removesuffix(".sql"): file.read_text("utf-8") for file in found}
+
+
+TEXTS = _read("sql")
+MIGRATIONS = _read("migrations")
 
 
 @cache
 def names() -> tuple[str, ...]:
     """Answer every function, each after those that it calls."""
-    folder = files(__package__) / "sql"
-    listed = sorted(file.name.removesuffix(".sql") for file in folder.iterdir() if file.name.endswith(".sql"))
     ordered: dict[str, None] = {}
-    for name in listed:
+    for name in sorted(TEXTS):
         _add_after_called(name, ordered)
     return tuple(ordered)
 
@@ -44,7 +43,7 @@ def names() -> tuple[str, ...]:
 @cache
 def installed_name(name: str) -> str:
     """Answer the name under which a function is installed."""
-    text = _PLACEHOLDER.sub(lambda match: _digested(match[1]), text_of(name))
+    text = _PLACEHOLDER.sub(lambda match: _digested(match[1]), TEXTS[name])
     return f"{name}_{sha256(text.encode()).hexdigest()[:_DIGEST_CHARACTERS]}"
 
 
@@ -67,7 +66,7 @@ class Functions:
         place = self._schema.replace("'", "''")
         parts = [f"SELECT pg_advisory_xact_lock(hashtextextended('leasemq install {place}', 0))"]
         for name in names():
-            create = rendered(self._schema, text_of(name), name).strip().rstrip(";")
+            create = rendered(self._schema, TEXTS[name], name).strip().rstrip(";")
             parts.append(
                 "DO $install$ BEGIN IF NOT EXISTS (SELECT FROM pg_catalog.pg_proc p"
                 " JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace"
@@ -90,7 +89,7 @@ def rendered(schema: str, text: str, own_name: str = "") -> str:
 
 
 def _routine(schema: str, name: str) -> Routine:
-    text = text_of(name)
+    text = TEXTS[name]
     signature = _SIGNATURE.search(text)
     assert signature is not None, f"sql/{name}.sql has no CREATE FUNCTION {{self}}(...)"
     parameters = [part.split() for part in signature[1].split(",") if part.strip()]
@@ -107,7 +106,7 @@ def _digested(name: str) -> str:
 
 
 def _add_after_called(name: str, ordered: dict[str, None]) -> None:
-    for called in _PLACEHOLDER.findall(text_of(name)):
+    for called in _PLACEHOLDER.findall(TEXTS[name]):
         if called not in ("schema", "self") and called not in ordered:
             _add_after_called(called, ordered)
     ordered.setdefault(name)

@@ -6,14 +6,12 @@ release before it needs goes in `post` scripts, when no process of it runs any m
 
 from __future__ import annotations
 
-import pkgutil
 import secrets
-from importlib.resources import files
 
 import psycopg
 
 from leasemq.backends.postgres.faults import refused, unreachable
-from leasemq.backends.postgres.functions import Functions, rendered
+from leasemq.backends.postgres.functions import MIGRATIONS, Functions, rendered
 from leasemq.backends.postgres.server import Server, found
 from leasemq.backends.postgres.settings import Settings
 from leasemq.backends.postgres.wire import WireConnection, connected, is_gone
@@ -50,8 +48,7 @@ async def prepared(settings: Settings, functions: Functions) -> Capabilities:
 
 def migrations(kind: str) -> tuple[str, ...]:
     """Answer the scripts of a kind, in the order of their numbers."""
-    listed = (file.name for file in (files(__package__) / "migrations").iterdir())
-    names = [name.removesuffix(".sql") for name in listed if name.startswith(f"{kind}_")]
+    names = [name for name in MIGRATIONS if name.startswith(f"{kind}_")]
     return tuple(sorted(names, key=lambda name: int(name.rpartition("_")[2])))
 
 
@@ -96,9 +93,7 @@ async def _upgrade(connection: WireConnection, settings: Settings, kind: str) ->
         applied = await _applied(connection, settings) or frozenset()
         for name in migrations(kind):
             if name not in applied:
-                data = pkgutil.get_data(__package__, f"migrations/{name}.sql")
-                assert data is not None
-                await _execute(connection, rendered(settings.schema, data.decode()))
+                await _execute(connection, rendered(settings.schema, MIGRATIONS[name]))
                 await _rows(
                     connection,
                     f"INSERT INTO {schema}.migration (name) VALUES ($1::text)",  # noqa: S608 - as above
