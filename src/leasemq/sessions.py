@@ -9,10 +9,10 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from leasemq.errors import BackendUnavailable, InvalidSession, LeaseMQError
+from leasemq.errors import BackendUnavailable, InvalidSession
 
 T = TypeVar("T")
-Translate = Callable[[BaseException], LeaseMQError | None]
+Translate = Callable[[BaseException], Exception | None]
 
 REMEDY = "pass the driver's own connection, or SQLAlchemy's connection or session"
 

@@ -11,6 +11,7 @@ from leasemq.backends.postgres import (
     control,
     following,
     insight,
+    joining,
     records,
     registry,
     settling,
@@ -24,7 +25,6 @@ from leasemq.backends.postgres.schema import prepared
 from leasemq.backends.postgres.settings import Settings
 from leasemq.backends.postgres.store import Store
 from leasemq.backends.postgres.upkeep import Upkeep
-from leasemq.errors import Unsupported
 from leasemq.operations import ANY_STATE, Joined
 from leasemq.protocol.insight import (
     EVENT_AGE_MS,
@@ -73,10 +73,12 @@ class PostgresBackend:
         self._audiences = Audiences(self._executor)
         self._upkeep = Upkeep(self._executor)
         self._store = Store(settings=settings, executor=self._executor)
+        self._store_id = ""
 
     async def prepare(self) -> Capabilities:
         """See `Backend.prepare`. Opens a closed backend again."""
         capabilities = await prepared(self._settings, self._functions)
+        self._store_id = capabilities.store_id
         self._executor.open()
         return capabilities
 
@@ -162,11 +164,11 @@ class PostgresBackend:
 
     def joined(self, session: object) -> Joined:
         """See `Work.joined`."""
-        raise Unsupported("this backend's transactions are being built")
+        return joining.joined(session, self._target())
 
     def transaction(self, *, blocks: bool, idle_ms: int) -> AbstractAsyncContextManager[Joined]:
         """See `Work.transaction`."""
-        raise Unsupported("this backend's transactions are being built")
+        return joining.transaction(self._target(), blocks=blocks, idle_ms=idle_ms)
 
     async def cancel(
         self, queue: str, ids: Sequence[str], generation: int | None = None
@@ -286,3 +288,6 @@ class PostgresBackend:
     ) -> Sequence[Enqueued] | None:
         """See `Schedules.advance_schedule`."""
         return await registry.advance_schedule(self._store, name, seen_cursor_ms, new_cursor_ms, jobs)
+
+    def _target(self) -> joining.Target:
+        return joining.Target(settings=self._settings, catalogue=self._functions, store_id=self._store_id)

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
-from leasemq.backends.postgres.executor import Executor
 from leasemq.backends.postgres.settings import Settings
 from leasemq.backends.postgres.wire import Row
 
 T = TypeVar("T")
+
+
+class Caller(Protocol):
+    """Calls functions: the executor, or one session that a caller's transaction is open on."""
+
+    async def call(self, name: str, *values: object) -> list[Row]:
+        """See `Executor.call`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +23,7 @@ class Store:
     """One schema, and the way to it."""
 
     settings: Settings
-    executor: Executor
+    executor: Caller
 
     @property
     def now_ms(self) -> int | None:

@@ -1,0 +1,372 @@
+"""The functions called on connections that are not the lanes': a caller's own, or one of a transaction.
+
+Whatever the server refuses here spoils the caller's transaction, so what can be seen from here is refused
+before anything is sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+from weakref import WeakKeyDictionary
+
+import psycopg
+from psycopg import AsyncConnection, AsyncRawCursor, Connection, RawCursor, waiting
+from psycopg.abc import PQGen
+from psycopg.pq import TransactionStatus
+from psycopg.rows import tuple_row
+
+from leasemq.backends.postgres import accepting, settling
+from leasemq.backends.postgres.encoding import Parameter, ParameterDumper, encoded
+from leasemq.backends.postgres.executor import Catalogue
+from leasemq.backends.postgres.faults import line, refused, unreachable
+from leasemq.backends.postgres.settings import Settings
+from leasemq.backends.postgres.store import Store
+from leasemq.backends.postgres.wire import Row, conninfo_of
+from leasemq.errors import BackendUnavailable, IndeterminateWrite, InvalidSession, LeaseMQError
+from leasemq.protocol.model import Enqueued, Fence, NewJob, Renewal, Settled, Settlement
+from leasemq.sessions import (
+    is_of_sqlalchemy,
+    joined_connection,
+    kind_of,
+    of_scope,
+    run_sync_of,
+    suspends,
+    understood,
+)
+
+RV = TypeVar("RV")
+Driver = AsyncConnection[Any] | Connection[Any]
+
+_ANSWERS = {1: Renewal.HELD, 2: Renewal.CANCEL_REQUESTED, 3: Renewal.LOST}
+_REMEDY = "pass a psycopg connection, or SQLAlchemy's connection or session over postgresql+psycopg://"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """The store that a session must be connected to."""
+
+    settings: Settings
+    catalogue: Catalogue
+    store_id: str
+
+
+class BlockConnection(AsyncConnection[Any]):
+    """The driver's connection, but for one thing: who stops waiting for an answer gives it up at once.
+
+    The driver would ask the server to cancel, and wait for that: a frozen server never answers.
+    """
+
+    was_given_up = False  # by who used it: no outage
+
+    async def wait(self, gen: PQGen[RV], interval: float = 1.0, timeout: float | None = None) -> RV:
+        """See `psycopg.AsyncConnection.wait`."""
+        is_answered = False
+        try:
+            answer = await waiting.wait_async(gen, self.pgconn.socket, interval=interval)
+            is_answered = True
+            return answer
+        finally:
+            if not is_answered and self.pgconn.transaction_status == TransactionStatus.ACTIVE:
+                self.was_given_up = True
+                self.pgconn.finish()
+
+
+class Reach(Protocol):
+    """How one kind of session is used."""
+
+    is_async: bool
+
+    async def driver(self) -> Driver:
+        """Answer the driver's connection, in its transaction. Raises: InvalidSession."""
+
+    async def commit(self) -> None:
+        """Commit, the way its owner would."""
+
+    async def roll_back(self) -> None:
+        """Roll back, the way its owner would."""
+
+
+class PostgresJoined:
+    """See `leasemq.operations.Joined`. Owner: whoever asked for it."""
+
+    def __init__(self, session: object, reach: Reach, target: Target) -> None:
+        self.session: object = session
+        self.is_async: bool = reach.is_async
+        self.locked_store: str | None = None
+        self._reach = reach
+        self._target = target
+        self._caller = _Caller(reach, target)
+        self._store = Store(settings=target.settings, executor=self._caller)
+
+    async def enqueue(self, queue: str, jobs: Sequence[NewJob]) -> Sequence[Enqueued]:
+        """See `Joined.enqueue`."""
+        return await accepting.enqueue(self._store, queue, jobs)
+
+    async def check(self, queue: str, job_id: str, fence: Fence) -> Renewal:
+        """See `Joined.check`."""
+        ((answer,),) = await self._store.call("hold", queue, job_id, fence.number, fence.nonce)
+        return _ANSWERS[answer]
+
+    async def settle(self, queue: str, settlement: Settlement) -> Settled:
+        """See `Joined.settle`."""
+        (answer,) = await settling.settle(self._store, queue, [settlement])
+        return answer
+
+    async def commit(self) -> None:
+        """See `Joined.commit`."""
+        place = self._target.settings.place
+        try:
+            async with _patience(self._target, self._reach):
+                await self._reach.commit()
+        except TimeoutError as error:
+            raise IndeterminateWrite(f"{place} did not answer to COMMIT: it may have been applied") from error
+        except psycopg.IntegrityError:  # a deferred constraint of the owner's own tables
+            raise
+        except psycopg.Error as error:
+            if error.sqlstate is None or error.sqlstate.startswith(("08", "57P")):
+                raise IndeterminateWrite(
+                    f"the answer of {place} to COMMIT was lost ({line(error)}): it may have been applied"
+                ) from error
+            raise refused(error, place) from error
+
+    async def roll_back(self) -> bool:
+        """See `Joined.roll_back`."""
+        with suppress(psycopg.Error, LeaseMQError):
+            await self._reach.roll_back()
+        return not self._caller.is_broken
+
+
+class _Caller:
+    """Calls functions on one session. Owner: what joined it."""
+
+    def __init__(self, reach: Reach, target: Target) -> None:
+        self._reach = reach
+        self._target = target
+        self._seen: Driver | None = None
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the connection was lost, and not closed."""
+        is_given_up = getattr(self._seen, "was_given_up", False)
+        return self._seen is not None and self._seen.broken and not is_given_up
+
+    async def call(self, name: str, *values: object) -> list[Row]:
+        """Call the function of an operation. Raises: InvalidSession, BackendUnavailable and others."""
+        routine = self._target.catalogue.routine(name)
+        parameters = encoded(routine.parameters, values)
+        place = self._target.settings.place
+        driver = self._seen = await self._reach.driver()
+        _check_open(driver)
+        try:
+            async with _patience(self._target, self._reach):
+                if _known.get(driver) != self._target.store_id:
+                    await self._check_store(driver)
+                return await _called(driver, routine.statement, parameters)
+        except TimeoutError as error:
+            raise BackendUnavailable(f"{place} did not answer; the transaction is given up") from error
+        except psycopg.Error as error:
+            if driver.closed:
+                raise BackendUnavailable(
+                    f"the session's connection to {place} was lost, and its transaction too ({line(error)})"
+                ) from error
+            raise refused(error, place) from error
+
+    async def _check_store(self, driver: Driver) -> None:
+        """Refuse a connection to another database than the store's. Raises: InvalidSession, psycopg.Error."""
+        settings = self._target.settings
+        table = f"{settings.quoted_schema}.store"
+        name = encoded(("text",), (table,))
+        ((is_there,),) = await _called(driver, "SELECT to_regclass($1) IS NOT NULL", name)
+        statement = f"SELECT store_id FROM {table}"  # noqa: S608 - a schema's name, quoted
+        rows = await _called(driver, statement, ()) if is_there else []
+        if [tuple(row) for row in rows] != [(self._target.store_id,)]:
+            raise InvalidSession(
+                f"the session is connected to the database {driver.info.dbname!r}, whose schema "
+                f"{settings.schema!r} is not the store that the jobs are in; a transaction spans one database: "
+                f"connect to {settings.place}"
+            )
+        _known[driver] = self._target.store_id
+
+
+_known: WeakKeyDictionary[Driver, str] = WeakKeyDictionary()  # connections whose store was looked at
+
+
+def joined(session: object, target: Target) -> PostgresJoined:
+    """See `Work.joined`."""
+    reach: Reach
+    if isinstance(session, AsyncConnection):
+        reach = Awaited(session)
+    elif isinstance(session, Connection):
+        reach = Plain(session)
+    elif is_of_sqlalchemy(session):
+        reach = Suspending(session) if suspends(session) else Wrapped(session)
+    else:
+        raise InvalidSession(f"{kind_of(session)} is no session of PostgreSQL's: {_REMEDY}")
+    return PostgresJoined(session, reach, target)
+
+
+@asynccontextmanager
+async def transaction(target: Target, *, blocks: bool, idle_ms: int) -> AsyncIterator[PostgresJoined]:
+    """See `Work.transaction`. The server ends it when its owner says nothing for `idle_ms`."""
+    settings = target.settings
+    conninfo = conninfo_of(settings)
+    threshold = 5 if settings.notify else None
+    try:
+        driver: Driver = (
+            Connection.connect(conninfo, prepare_threshold=threshold)
+            if blocks
+            else await BlockConnection.connect(conninfo, prepare_threshold=threshold)
+        )
+    except (psycopg.Error, OSError) as error:
+        raise unreachable(error, settings.place) from error
+    limits = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout")
+    try:
+        await _executed(driver, "; ".join(f"SET LOCAL {limit} = {max(idle_ms, 1)}" for limit in limits))
+        reach: Reach = Awaited(driver) if isinstance(driver, AsyncConnection) else Plain(driver)
+        yield PostgresJoined(driver, reach, target)
+    finally:
+        driver.pgconn.finish()
+
+
+class Plain:
+    """A connection of the driver, in the thread that calls."""
+
+    is_async = False
+
+    def __init__(self, driver: Connection[Any]) -> None:
+        self._driver = driver
+
+    async def driver(self) -> Driver:
+        """See `Reach.driver`."""
+        return self._driver
+
+    async def commit(self) -> None:
+        """See `Reach.commit`."""
+        self._driver.commit()
+
+    async def roll_back(self) -> None:
+        """See `Reach.roll_back`."""
+        self._driver.rollback()
+
+
+class Awaited:
+    """An asynchronous connection of the driver."""
+
+    is_async = True
+
+    def __init__(self, connection: AsyncConnection[Any]) -> None:
+        self.connection = connection
+
+    async def driver(self) -> Driver:
+        """See `Reach.driver`."""
+        return self.connection
+
+    async def commit(self) -> None:
+        """See `Reach.commit`."""
+        await self.connection.commit()
+
+    async def roll_back(self) -> None:
+        """See `Reach.roll_back`."""
+        await self.connection.rollback()
+
+
+class Wrapped:
+    """SQLAlchemy's connection or session over the driver."""
+
+    is_async = False
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+
+    async def driver(self) -> Driver:
+        """See `Reach.driver`."""
+        return _of_psycopg(joined_connection(self._session).driver_connection)
+
+    async def commit(self) -> None:
+        """See `Reach.commit`."""
+        with understood(self._session, _driver_error):
+            self._session.commit()
+
+    async def roll_back(self) -> None:
+        """See `Reach.roll_back`."""
+        with understood(self._session, _driver_error):
+            self._session.rollback()
+
+
+class Suspending:
+    """SQLAlchemy's asynchronous connection or session over the driver."""
+
+    is_async = True
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+
+    async def driver(self) -> Driver:
+        """See `Reach.driver`."""
+        found = await run_sync_of(self._session)(lambda inner: joined_connection(inner).driver_connection)
+        return _of_psycopg(found)
+
+    async def commit(self) -> None:
+        """See `Reach.commit`."""
+        with understood(self._session, _driver_error):
+            await of_scope(self._session).commit()
+
+    async def roll_back(self) -> None:
+        """See `Reach.roll_back`."""
+        with understood(self._session, _driver_error):
+            await of_scope(self._session).rollback()
+
+
+def _driver_error(error: BaseException) -> Exception | None:
+    return error if isinstance(error, psycopg.Error) else None
+
+
+def _of_psycopg(found: object) -> Driver:
+    if not isinstance(found, AsyncConnection | Connection):
+        raise InvalidSession(f"the session's driver is {kind_of(found)}: {_REMEDY}")
+    return found
+
+
+def _check_open(driver: Driver) -> None:
+    """Refuse a connection that cannot hold a job back. Raises: InvalidSession."""
+    if driver.closed:
+        raise InvalidSession("the session's connection is closed; open another, and a transaction on it")
+    status = driver.info.transaction_status
+    if status == TransactionStatus.INERROR:
+        raise InvalidSession("the session's transaction has failed already: roll it back, and begin again")
+    if driver.autocommit and status == TransactionStatus.IDLE:
+        raise InvalidSession(
+            "the session is in autocommit mode and in no transaction, so nothing would hold the job back; "
+            "open one with connection.transaction(), or set autocommit=False"
+        )
+
+
+def _patience(target: Target, reach: Reach) -> asyncio.Timeout | nullcontext[None]:
+    """Answer how long the server may take to answer on a connection of our own."""
+    if isinstance(reach, Awaited) and isinstance(reach.connection, BlockConnection):
+        return asyncio.timeout(target.settings.request_ms / 1_000)
+    return nullcontext()
+
+
+async def _called(driver: Driver, statement: str, parameters: Sequence[Parameter]) -> list[Row]:
+    """Run a statement with a cursor of ours, whatever the connection's own are like."""
+    if isinstance(driver, AsyncConnection):
+        async with AsyncRawCursor(driver, row_factory=tuple_row) as awaited:
+            awaited.adapters.register_dumper(Parameter, ParameterDumper)
+            await awaited.execute(statement.encode(), parameters, binary=True)
+            return await awaited.fetchall()
+    with RawCursor(driver, row_factory=tuple_row) as cursor:
+        cursor.adapters.register_dumper(Parameter, ParameterDumper)
+        cursor.execute(statement.encode(), parameters, binary=True)
+        return cursor.fetchall()
+
+
+async def _executed(driver: Driver, statement: str) -> None:
+    if isinstance(driver, AsyncConnection):
+        await driver.execute(statement.encode())
+    else:
+        driver.execute(statement.encode())
