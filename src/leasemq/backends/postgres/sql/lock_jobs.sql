@@ -10,16 +10,22 @@ DECLARE
     v_states smallint[];
 BEGIN
     FOR v_pass IN 1..10 LOOP
+        WITH delayed AS MATERIALIZED (
+            SELECT s.job, CASE WHEN s.blocked THEN 4 ELSE 1 END::smallint AS state
+            FROM {schema}.scheduled AS s WHERE s.job = ANY(v_left) ORDER BY s.job FOR UPDATE
+        ), waiting AS MATERIALIZED (
+            SELECT r.job, 2::smallint AS state
+            FROM {schema}.ready AS r WHERE r.job = ANY(v_left) ORDER BY r.job FOR UPDATE
+        ), running AS MATERIALIZED (
+            SELECT a.job, 3::smallint AS state
+            FROM {schema}.active AS a WHERE a.job = ANY(v_left) ORDER BY a.job FOR UPDATE
+        ), over AS MATERIALIZED (
+            SELECT e.job, e.state FROM {schema}.ended AS e WHERE e.job = ANY(v_left) ORDER BY e.job FOR UPDATE
+        )
         SELECT array_agg(f.job), array_agg(f.state) INTO v_jobs, v_states
         FROM (
-            (SELECT s.job, CASE WHEN s.blocked THEN 4 ELSE 1 END::smallint AS state
-            FROM {schema}.scheduled AS s WHERE s.job = ANY(v_left) ORDER BY s.job FOR UPDATE)
-            UNION ALL
-            (SELECT r.job, 2::smallint FROM {schema}.ready AS r WHERE r.job = ANY(v_left) ORDER BY r.job FOR UPDATE)
-            UNION ALL
-            (SELECT a.job, 3::smallint FROM {schema}.active AS a WHERE a.job = ANY(v_left) ORDER BY a.job FOR UPDATE)
-            UNION ALL
-            (SELECT e.job, e.state FROM {schema}.ended AS e WHERE e.job = ANY(v_left) ORDER BY e.job FOR UPDATE)
+            SELECT * FROM delayed UNION ALL SELECT * FROM waiting UNION ALL SELECT * FROM running
+            UNION ALL SELECT * FROM over
         ) AS f;
         IF v_jobs IS NOT NULL THEN
             RETURN QUERY SELECT * FROM unnest(v_jobs, v_states);
