@@ -23,7 +23,7 @@ URL = "--url=sqlite:///jobs.db"
             "error: no backend answers to the URL kafka://me:***@host",
         ),
         (["queues", "--url", "jobs.db"], 2, "say sqlite:///jobs.db"),
-        (["queues", "--url", "redis://host"], 2, "error: redis:// comes in a later release"),
+        (["queues", "--url", "mongodb://host"], 2, "error: mongodb:// comes in a later release"),
         (["queues", "--url", "memory://"], 1, "lives inside one process"),
         (["queues", "--url", "sqlite:///nowhere.db"], 1, "error: there is no file nowhere.db"),
         (["queues", "--url", "sqlite:///jobs.db?sink=full"], 2, "sink"),

@@ -60,12 +60,12 @@ SCHEMES: Mapping[str, Scheme] = {
     for scheme in (
         Scheme(name="memory", open=_open_memory, in_process=True),
         Scheme(name="sqlite", open=_open_sqlite),
-        Scheme(name="redis", driver="redis", extra="redis"),
-        Scheme(name="rediss", driver="redis", extra="redis"),
-        Scheme(name="redis+sentinel", driver="redis", extra="redis"),
-        Scheme(name="redis+cluster", driver="redis", extra="redis"),
-        Scheme(name="valkey", driver="redis", extra="redis"),
-        Scheme(name="postgresql", driver="psycopg", extra="postgres"),
+        Scheme(name="redis", open=_open_redis, driver="redis", extra="redis"),
+        Scheme(name="rediss", open=_open_redis, driver="redis", extra="redis"),
+        Scheme(name="redis+sentinel", open=_open_redis, driver="redis", extra="redis"),
+        Scheme(name="redis+cluster", open=_open_redis, driver="redis", extra="redis"),
+        Scheme(name="valkey", open=_open_redis, driver="redis", extra="redis"),
+        Scheme(name="postgresql", open=_open_postgres, driver="psycopg", extra="postgres"),
         Scheme(name="mongodb", driver="pymongo", extra="mongodb"),
         Scheme(name="amqp", driver="aio_pika", extra="rabbitmq"),
     )
