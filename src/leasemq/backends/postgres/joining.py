@@ -186,8 +186,8 @@ class _Caller:
         if [tuple(row) for row in rows] != [(self._target.store_id,)]:
             raise InvalidSession(
                 f"the session is connected to the database {driver.info.dbname!r}, whose schema "
-                f"{settings.schema!r} is not the store that the jobs are in; a transaction spans one database: "
-                f"connect to {settings.place}"
+                f"{settings.schema!r} is not the store of the jobs; a transaction spans one database, "
+                f"so connect to {settings.place}"
             )
         _known[driver] = self._target.store_id
 
