@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 
 from leasemq.backends.postgres.executor import Executor
-from leasemq.backends.postgres.settings import Settings, located
+from leasemq.backends.postgres.settings import Settings, located, quoted
 from tests.backends.postgres.trial import Trials
 from tests.servers import shared
 
@@ -86,11 +86,16 @@ def settings_for(url: str, schema: str, **changed: Any) -> Settings:  # Any: the
     return replace(made, **changed)
 
 
+def placed(statement: str, schema: str) -> bytes:
+    """Answer a statement with the schema's name in place of {s}."""
+    return statement.replace("{s}", quoted(schema)).encode()
+
+
 async def becomes(holds: Callable[[], object], what: str, within_s: float = 20.0) -> None:
     """Return when a condition that the server decides holds. Raises: TimeoutError, naming `what`."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + within_s
-    while not holds():  # noqa: ASYNC110 - another process decides it, and sets no event here
+    while not holds():
         if loop.time() > deadline:
             raise TimeoutError(f"not within {within_s:g} s: {what}")
         await asyncio.sleep(0)
