@@ -242,6 +242,7 @@ end
 
 -- WRITES: deletes a job and all that is stored with it.
 local function drop(job)
+  if has(job.flags, RUNS) then run_of(job) end -- its attempts are told when it is gone
   if job.state < COMPLETED then tell_dependants(job, 0) end
   leave(job)
   number_id(job.number, false)
