@@ -24,7 +24,7 @@ from tests.backends.redis.puppet import puppet
 from tests.backends.redis.small_scripts import ADD, DROP, ECHO, SUM, made
 from tests.servers import RedisServer
 
-SECRET = "t0ps3cret"
+CANARY = "t0ps3cret"
 INSIDE = "script: 0a1b, on @user_script:12."
 ANSWERS = {
     "LOADING Redis is loading the dataset in memory": BackendUnavailable,
@@ -154,7 +154,7 @@ async def test_an_answer_that_nobody_asked_for_ends_the_connection() -> None:
 
 
 @pytest.mark.promise("P-102", "E-69")
-@pytest.mark.parametrize("password", [SECRET, None])
+@pytest.mark.parametrize("password", [CANARY, None])
 async def test_a_refused_password_is_not_shown(server: RedisServer, password: str | None) -> None:
     server.ask("ACL", "SETUSER", "app", "on", ">right", "~*", "&*", "+@all")
     server.ask("CONFIG", "SET", "requirepass", "other")
@@ -163,5 +163,5 @@ async def test_a_refused_password_is_not_shown(server: RedisServer, password: st
 
     with pytest.raises(LeaseMQError, match="password") as caught:
         await link.call(ECHO, "q", 1)
-    assert SECRET not in f"{caught.value!r} {caught.value.__cause__!r}"
+    assert CANARY not in f"{caught.value!r} {caught.value.__cause__!r}"
     await link.close()

@@ -7,13 +7,20 @@ import pytest
 from leasemq.backends.redis.settings import Address, Credentials, Layout, Tls, located
 from leasemq.errors import InvalidName, InvalidSetting
 
-SECRET = "t0ps3cret"
-GOOD = {
+CANARY = "t0ps3cret"
+
+
+def who(username: str | None, password: str) -> Credentials:
+    """These credentials."""
+    return Credentials(username=username, password=password)
+
+
+GOOD: dict[str, dict[str, object]] = {
     "redis://h": {"addresses": (Address("h", 6379),), "db": 0, "namespace": "leasemq"},
     "valkey://h:1": {"addresses": (Address("h", 1),), "tls": None},
     "redis://h:1/3?namespace=a": {"db": 3, "namespace": "a", "layout": Layout.SINGLE},
-    "redis://u:p%40%2F@h": {"credentials": Credentials(username="u", password="p@/")},
-    "redis://:p@h": {"credentials": Credentials(password="p")},
+    "redis://u:p%40%2F@h": {"credentials": who("u", "p@/")},
+    "redis://:p@h": {"credentials": who(None, "p")},
     "redis://[::1]:7": {"addresses": (Address("::1", 7),)},
     "rediss://h": {"tls": Tls()},
     "rediss://h?ca_file=/ca.pem&tls_verify=off": {"tls": Tls(ca_file="/ca.pem", verify=False)},
@@ -26,8 +33,8 @@ GOOD = {
         "addresses": (Address("a", 26379), Address("b", 2)),
         "service": "main",
         "db": 4,
-        "credentials": Credentials(username="u", password="p"),
-        "sentinel_credentials": Credentials(password="x"),
+        "credentials": who("u", "p"),
+        "sentinel_credentials": who(None, "x"),
         "layout": Layout.SENTINEL,
     },
     "redis://h?timeout_ms=1500&connect_timeout_ms=7": {"timeout_ms": 1500, "connect_timeout_ms": 7},
@@ -75,7 +82,7 @@ def test_what_a_url_cannot_say_is_refused_by_name(url: str) -> None:
 
 @pytest.mark.promise("P-102")
 @pytest.mark.parametrize("bad", ["", ":x", "/x?y=1", "?tls=perhaps", "/1/2", "#", "/0?namespace=%00"])
-@pytest.mark.parametrize("password", [SECRET, f"{SECRET}/", f"{SECRET}?{SECRET}", f"{SECRET}@{SECRET}"])
+@pytest.mark.parametrize("password", [CANARY, f"{CANARY}/", f"{CANARY}?{CANARY}", f"{CANARY}@{CANARY}"])
 def test_no_refusal_shows_a_password(bad: str, password: str) -> None:
     host = "" if bad == "" else "h"
     try:
@@ -85,14 +92,14 @@ def test_no_refusal_shows_a_password(bad: str, password: str) -> None:
     else:
         told = ""
 
-    assert SECRET not in told
+    assert CANARY not in told
 
 
 @pytest.mark.promise("P-102")
 def test_settings_show_no_password() -> None:
-    found = located(f"redis+sentinel://u:{SECRET}@h/main?sentinel_password={SECRET}")
+    found = located(f"redis+sentinel://u:{CANARY}@h/main?sentinel_password={CANARY}")
 
-    assert SECRET not in repr(found)
+    assert CANARY not in repr(found)
     assert found.place == "h:26379/main"
 
 

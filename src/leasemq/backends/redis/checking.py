@@ -45,7 +45,8 @@ async def checked(link: Link) -> Capabilities:
     for server in servers:
         check_server(server, link.settings)
     store_id = await _store_id(link)
-    for warning in sorted({warning for server in servers for warning in warnings(server)}):
+    for warning in sorted({warning for server in servers for warning in warnings(server)} - link.warned):
+        link.warned.add(warning)
         logger.warning("%s: %s", link.settings.place, warning)
     return Capabilities(
         backend="redis",

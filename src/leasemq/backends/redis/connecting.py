@@ -43,6 +43,7 @@ class Link:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        self.warned: set[str] = set()  # what was logged about the servers: once is enough
         self._routes = PerLoop(lambda: _route(settings))
         self._is_closed = False
 

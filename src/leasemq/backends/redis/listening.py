@@ -108,7 +108,8 @@ class RedisListener:
 
     def hear_everything(self) -> None:
         """Pushes may have been lost: have all its queues looked at."""
-        self._ear.hear(Wake(queues=self.queues))
+        if self.queues:
+            self._ear.hear(Wake(queues=self.queues))
 
 
 class Audience:
