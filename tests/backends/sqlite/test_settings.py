@@ -8,7 +8,7 @@ import pytest
 
 from leasemq.backends.sqlite import SqliteBackend, from_url, path_of
 from leasemq.backends.sqlite.settings import located
-from leasemq.errors import InvalidName, InvalidSetting, Unsupported
+from leasemq.errors import InvalidName, InvalidSetting
 
 
 @pytest.mark.parametrize(
@@ -69,8 +69,3 @@ def test_no_sync_at_all_is_for_tests_only(path: Path) -> None:
 def test_a_namespace_is_a_name(path: Path) -> None:
     with pytest.raises(InvalidName):
         SqliteBackend(path, namespace="a\nb")
-
-
-def test_a_transaction_to_join_is_refused_with_what_to_do(path: Path) -> None:
-    with pytest.raises(Unsupported, match="PostgreSQL"):
-        SqliteBackend(path).joined(object())

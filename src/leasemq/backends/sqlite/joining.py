@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Protocol, TypeVar, cast
 
@@ -237,16 +238,22 @@ def step_on(raw: Raw, settings: Settings, work: Work[T]) -> tuple[T, Sequence[He
 
 
 def _stepped(raw: Raw, settings: Settings, work: Work[T]) -> tuple[T, Sequence[Heard]]:
-    own_text = getattr(raw, "text_factory", None)
-    if own_text is not None:
-        raw.text_factory = text_or_bytes
-    try:
-        connection = cast("sqlite3.Connection", _Plainly(raw))
+    with _plainly(raw) as connection:
         # A transaction that has read first could not write any more once somebody else has written.
         _LOCK.run(connection)
         step = new_step(connection, settings)
         answer = carried_out(work, step)
         return answer, step.finish()
+
+
+@contextmanager
+def _plainly(raw: Raw) -> Iterator[sqlite3.Connection]:
+    """Answer the connection without what its owner makes of rows and texts."""
+    own_text = getattr(raw, "text_factory", None)
+    if own_text is not None:
+        raw.text_factory = text_or_bytes
+    try:
+        yield cast("sqlite3.Connection", _Plainly(raw))
     finally:
         if own_text is not None:
             raw.text_factory = own_text
@@ -281,10 +288,11 @@ def _undo(raw: Raw, *, is_ours: bool) -> None:
 
 def _check_file(raw: Raw, settings: Settings) -> None:
     """Refuse a connection to another file than the store's. Raises: InvalidSession."""
-    files = _FILES.rows(cast("sqlite3.Connection", _Plainly(raw)))
+    with _plainly(raw) as connection:
+        files = _FILES.rows(connection)
     (path,) = (path for _, name, path in files if name == "main")
     try:
-        is_same = bool(path) and os.path.samefile(path, settings.path)
+        is_same = path == settings.path or (bool(path) and os.path.samefile(path, settings.path))
     except OSError:
         is_same = False
     if not is_same:

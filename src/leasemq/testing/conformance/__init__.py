@@ -77,6 +77,7 @@ MODULES = (
     "batches",
     "clock_steps",
     "declaring",
+    "joining",
 )
 
 

@@ -60,10 +60,13 @@ async def test_a_store_that_processes_share_is_one_store_on_every_view(
 @pytest.mark.promise("P-90")
 async def test_joining_a_transaction_is_refused_where_it_is_not_declared(backend: Backend) -> None:
     if (await backend.prepare()).transactions:
-        pytest.skip("left out: the backend declares transactions, which its own tests show")
+        pytest.skip("left out: the backend declares transactions, which other tests show")
 
     with pytest.raises(Unsupported):
         backend.joined(object())
+    with pytest.raises(Unsupported):
+        async with backend.transaction(blocks=False, idle_ms=LEASE_MS):
+            pass
 
 
 @pytest.mark.promise("P-90")
