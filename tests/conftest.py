@@ -75,7 +75,9 @@ def no_blocking_call_in_the_loop() -> Iterator[None]:
         watch.functions[name].deactivate()
     for function in watch.functions.values():  # an app that is made inside a loop reads pyproject.toml, once
         function.can_block_in("leasemq/settings.py", "read_project")
-        function.can_block_in("leasemq/client/schemes.py", "_open_sqlite")  # imports the backend at first use
+        # imports the backend at first use
+        function.can_block_in("leasemq/client/schemes.py", ("_open_sqlite", "_open_postgres", "_open_redis"))
+        function.can_block_in("leasemq/testing/player.py", "renew")  # a keeper would, in its own thread
     for function in watch.functions.values():  # `inline=True` runs SQLite in the loop, for virtual time
         function.can_block_in("leasemq/backends/sqlite/inline.py", ("__init__", "run_now", "close"))
         function.can_block_in("leasemq/backends/sqlite/schema.py", "prepared")
