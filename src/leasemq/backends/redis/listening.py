@@ -18,6 +18,7 @@ from redis.asyncio import Connection
 
 from leasemq.backends.redis.arguments import arguments
 from leasemq.backends.redis.connecting import Link
+from leasemq.backends.redis.faults import unreachable
 from leasemq.backends.redis.keys import channel, unescaped
 from leasemq.backends.redis.lane import given_up, packed, read
 from leasemq.backends.redis.layout import long, short
@@ -34,7 +35,7 @@ SILENCE_MS = 20_000  # after which a server must show that it is there
 
 _INTEREST = script("interest")
 _AT_ONCE = 1_000  # interests registered in one call
-_PAUSES_MS = (50, 100, 200, 500, 1_000)  # before the next attempt to listen, after so many that failed
+_PAUSES_MS = (10, 50, 100, 200, 500, 1_000)  # before the next attempt to listen, after so many that failed
 _WOKEN, _CHANGED = 1, 2
 _TOLD = struct.Struct(">BHHH")
 _SIZE = struct.Struct(">H")
@@ -68,6 +69,7 @@ class RedisListener:
         self.lives: set[Ref] = set()
         self.followed: set[str] = set()
         self.is_open = False
+        self._trouble: BackendUnavailable | None = None
         self._audience = audience
         self._ear = Ear()
 
@@ -90,8 +92,12 @@ class RedisListener:
         self.followed.difference_update(queues)
 
     async def wait(self, timeout_ms: int) -> Wake:
-        """See `Listener.wait`."""
-        return await self._ear.wait(timeout_ms)
+        """See `Listener.wait`. Raises: BackendUnavailable, once, while there is nobody to hear."""
+        wake = await self._ear.wait(timeout_ms)
+        trouble, self._trouble = self._trouble, None
+        if trouble is not None:
+            raise trouble
+        return wake
 
     def hear(self, told: Told) -> None:
         """Take in what happened in a queue."""
@@ -105,6 +111,11 @@ class RedisListener:
         )
         if wake != Wake():
             self._ear.hear(wake)
+
+    def hear_of_trouble(self, trouble: BackendUnavailable) -> None:
+        """The server cannot be reached."""
+        self._trouble = trouble
+        self._ear.hear(Wake())
 
     def hear_everything(self) -> None:
         """Pushes may have been lost: have all its queues looked at."""
@@ -125,10 +136,14 @@ class Audience:
         self._has_tried = asyncio.Event()  # to subscribe, since the last connection was lost
         self._hearing: asyncio.Task[None] | None = None
         self._heard_ms = 0  # boot clock: when the server was last heard
+        self._trouble: BackendUnavailable | None = None  # why the last attempt failed
 
     @asynccontextmanager
     async def listen(self, queues: Sequence[str]) -> AsyncIterator[RedisListener]:
-        """See `Work.listen`. While the server is away there is nothing to hear; afterwards, everything."""
+        """See `Work.listen`. Raises: BackendUnavailable while the server cannot be reached.
+
+        A connection that can be made anew at once is no trouble: then everything is heard.
+        """
         listener = RedisListener(queues, self)
         self._listeners = (*self._listeners, listener)
         try:
@@ -136,6 +151,8 @@ class Audience:
                 self._hearing = asyncio.create_task(self._hear(), name="redis listener")
                 self._hearing.add_done_callback(self._ended)
             await self._has_tried.wait()
+            if self._trouble is not None:
+                raise BackendUnavailable(*self._trouble.args)
             listener.is_open = True
             yield listener
         finally:
@@ -163,12 +180,21 @@ class Audience:
         while True:
             try:
                 connection = await self._subscribed()
-                failures = 0
+            except (driver.RedisError, OSError, TimeoutError) as error:
+                self._tell_trouble(unreachable(error, self._link.settings.place))
+                failures += 1
+            else:
                 await self._hear_on(connection)
-            except (driver.RedisError, OSError, TimeoutError, BackendUnavailable):
-                self._has_tried.set()
+                failures = 0
             await asyncio.sleep(_PAUSES_MS[min(failures, len(_PAUSES_MS) - 1)] / 1_000)
-            failures += 1
+
+    def _tell_trouble(self, trouble: BackendUnavailable) -> None:
+        if self._trouble is None:
+            for listener in self._listeners:
+                if listener.is_open:
+                    listener.hear_of_trouble(BackendUnavailable(*trouble.args))
+        self._trouble = trouble
+        self._has_tried.set()
 
     async def _subscribed(self) -> Connection:
         """Open a connection that hears. Raises: RedisError, OSError, TimeoutError."""
@@ -191,6 +217,7 @@ class Audience:
         for listener in self._listeners:
             if listener.is_open:
                 listener.hear_everything()
+        self._trouble = None
         self._has_tried.set()
         try:
             async with asyncio.TaskGroup() as group:
