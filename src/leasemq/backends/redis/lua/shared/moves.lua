@@ -248,6 +248,7 @@ local function drop(job)
   number_id(job.number, false)
   free_key(job, false)
   if has(job.flags, EXTRA) then forget_aliases(job.id) end
+  if has(job.flags, RUNS) then run_of(job) end -- for the event: it is about to go
   if job.flags % 64 < EXTRA then -- neither rare values nor parents nor dependants
     call('UNLINK', P .. 'j:' .. job.id, P .. 'r:' .. job.id)
   else
@@ -310,6 +311,7 @@ end
 -- `state` and `number` are those of the lane in which it was found; the caller takes it out of that lane.
 local function end_unreadable(job, number, state)
   local raw = load(job)
+  if raw == '' then call('UNLINK', P .. 'j:' .. job.id) end -- it is of another type: nothing to write into
   if job.number == number and job.state == state then
     leave(job)
     free_key(job, false)
