@@ -62,7 +62,7 @@ local function read_whole(id) -- head, payload and rare block; nil: there is no 
 end
 
 local function load(job) -- the whole record of a job whose head was read
-  if not job.raw then
+  if type(job.raw) ~= 'string' then
     local raw = try('GET', P .. 'j:' .. job.id)
     job.raw = type(raw) == 'string' and raw or ''
   end
