@@ -31,9 +31,8 @@ async def main() -> None:
     app = App(given.url)
     bench = made(app, given)
     async with app:
-        if given.action == "work":
-            if given.url == "memory://":  # its jobs are in this process only
-                await fill(bench, given)
+        if given.action == "work":  # on memory, where its jobs are in this process only
+            await fill(bench, given)
             await app.worker(queues=["bench"], concurrency=given.concurrency).run()
             return
         began = time.perf_counter()
@@ -73,4 +72,10 @@ async def timed(bench: Task[[str], None], given: Orders) -> None:
 DOES = {"fill": fill, "single": single, "gathered": gathered, "timed": timed}
 
 if __name__ == "__main__":
-    uvloop.run(main())
+    asked = orders()
+    if asked.action == "work" and asked.url != "memory://":
+        working = App(asked.url)
+        made(working, asked)
+        working.run_worker(queues=["bench"], concurrency=asked.concurrency)
+    else:
+        uvloop.run(main())

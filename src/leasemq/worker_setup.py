@@ -17,6 +17,7 @@ from leasemq.backend import Backend
 from leasemq.client.loop_thread import has_running_loop
 from leasemq.errors import InvalidSetting, Refused, SyncInsideLoop
 from leasemq.protocol.times import positive_seconds_to_ms, seconds_to_ms
+from leasemq.serving.collecting import rare_collections
 from leasemq.settings import DEFAULT_QUEUE, Seconds, Settings
 from leasemq.task import Task
 
@@ -184,7 +185,8 @@ def run_until_signalled(serve: Callable[[], Coroutine[Any, Any, int]]) -> int:
         raise SyncInsideLoop("run_worker() inside a running loop would block it; await app.worker().run()")
     runner = asyncio.Runner(loop_factory=_loop_factory())
     try:
-        return runner.run(serve())
+        with rare_collections():
+            return runner.run(serve())
     finally:
         # Closing a runner waits for ever for a task that refuses its cancellation.
         if not _stubborn_tasks(runner.get_loop()):
