@@ -24,10 +24,9 @@ from leasemq.backends.redis.layout import (
     numbers,
     short,
 )
-from leasemq.errors import CorruptRecord
+from leasemq.backends.redis.leasing import unreadable
 from leasemq.protocol.checks import check_new_jobs
 from leasemq.protocol.model import Acceptance, Enqueued, Keep, NewJob, Ref
-from leasemq.protocol.names import shown
 
 _ACCEPTANCES = (
     Acceptance.CREATED, Acceptance.EXISTING, Acceptance.SKIPPED, Acceptance.REPLACED, Acceptance.DEBOUNCED,
@@ -115,7 +114,7 @@ def _enqueued(queue: str, job: NewJob, answer: Sequence[Any]) -> Enqueued:
     acceptance, generation, state, is_same, other = answer
     id_ = job.id if other is None else long(other)
     if acceptance == 0:
-        raise CorruptRecord(f"job {shown(id_)} of queue {shown(queue)} is known, but cannot be read: remove it")
+        raise unreadable(queue, id_, "its id is known")
     return Enqueued(
         ref=Ref(queue=queue, id=id_, generation=generation),
         acceptance=_ACCEPTANCES[acceptance - 1],

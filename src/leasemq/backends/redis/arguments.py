@@ -13,7 +13,7 @@ _SHORT = tuple(bytes((0xA0 | size,)) if size < 32 else bytes((0xD9, size)) for s
 
 
 def arguments(settings: Settings, *values: object) -> bytes:
-    """Answer the clock (0: the server reads its own), the bound of the events, and the script's own values."""
+    """Answer the clock (0: the server reads its own), the bound of the events, and the script's values."""
     now_ms = 0 if settings.clock is None else settings.clock()
     return _encode((now_ms, settings.event_limit, *map(_plain, values)))
 

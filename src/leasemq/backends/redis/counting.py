@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, cast
 
 from leasemq.backends.redis.calling import Calls
 from leasemq.protocol.insight import Counts
@@ -30,5 +30,5 @@ async def now_ms(calls: Calls) -> int:
     clock = calls.link.settings.clock
     if clock is not None:
         return clock()
-    seconds, microseconds = await calls.link.command("TIME")
+    seconds, microseconds = cast(list[bytes], await calls.link.command("TIME"))
     return int(seconds) * 1_000 + int(microseconds) // 1_000

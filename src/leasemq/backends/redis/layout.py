@@ -89,7 +89,9 @@ def u48(stored: bytes, at: int) -> int:
 def ref_name(ref: Ref, here: str) -> bytes:
     """Answer a life of an id as scripts name it; of the queue `here` the name is left out."""
     queue, id_ = b"" if ref.queue == here else ref.queue.encode(), short(ref.id)
-    return b"".join((_NAME.pack(len(queue)), queue, _NAME.pack(len(id_)), id_, _GENERATION.pack(ref.generation)))
+    return b"".join(
+        (_NAME.pack(len(queue)), queue, _NAME.pack(len(id_)), id_, _GENERATION.pack(ref.generation))
+    )
 
 
 def ref_of(stored: bytes, here: str) -> Ref:

@@ -169,9 +169,7 @@ def _creator(rare: Rare) -> Ref | None:
 
 def _parent(raw: bytes) -> Parent:
     size = int.from_bytes(raw[1:3])
-    return Parent(
-        queue=raw[3 : 3 + size].decode(), id=long(raw[3 + size :]), on_failure=POLICIES[raw[0] - 1]
-    )
+    return Parent(queue=raw[3 : 3 + size].decode(), id=long(raw[3 + size :]), on_failure=POLICIES[raw[0] - 1])
 
 
 def _text(value: bytes | None) -> str | None:

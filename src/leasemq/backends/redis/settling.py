@@ -109,10 +109,18 @@ def _packed_note(queue: str, note: Note) -> tuple[object, ...]:
         name = ref_name(Ref(queue=note.queue, id=note.child.id, generation=0), queue)
         child = (name, packed_offer(note))
     fence = note.fence
-    return (short(note.job_id), fence.number, short(fence.nonce), _NOTES[note.kind], note.value, note.number, child)
+    return (
+        short(note.job_id),
+        fence.number,
+        short(fence.nonce),
+        _NOTES[note.kind],
+        note.value,
+        note.number,
+        child,
+    )
 
 
 def packed_offer(note: Note) -> bytes:
-    """Answer the child of an offer as the outbox keeps it: without its creator, who is the parent named there."""
+    """Answer the child of an offer as the outbox keeps it: its creator is the parent named there."""
     assert note.child is not None
     return msgpack.encode(replace(note.child, creator=None))
