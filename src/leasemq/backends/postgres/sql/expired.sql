@@ -12,10 +12,14 @@ DECLARE
     v_queue integer := {queue_key}(p_queue);
     v_now bigint := {now_ms}(p_now);
 BEGIN
-    RETURN QUERY SELECT l.* FROM {leases}(v_queue, ARRAY(
+    RETURN QUERY
+    SELECT l.id, l.generation, l.fence, l.nonce, l.task, l.payload, l.attempts, l.failures, l.stalls, l.max_stalls,
+        l.keep_result_ms, l.keep_record_ms, l.keep_dead_ms, l.created_ms, l.lease_until_ms, l.incarnation, l.suspect,
+        l.cancel_requested, l.checkpoint, l.overrides, l.headers
+    FROM {leases}(v_queue, ARRAY(
         SELECT a.job FROM {schema}.active AS a WHERE a.queue = v_queue AND a.lease_until_ms <= v_now
         ORDER BY a.lease_until_ms, a.place LIMIT greatest(p_limit, 0)
     )) WITH ORDINALITY AS l
-    ORDER BY l.lease_until_ms;
+    ORDER BY l.lease_until_ms, l.ordinality;
 END
 $$ SET enable_seqscan = off SET plan_cache_mode = force_generic_plan;

@@ -46,7 +46,7 @@ BEGIN
     UPDATE {schema}.job AS j SET task = p_task, payload = p_payload, overrides = p_overrides, headers = p_headers
     WHERE j.queue = p_queue AND j.key = v_key;
     INSERT INTO {schema}.alias (queue, id, job) VALUES (p_queue, p_id, v_key)
-    ON CONFLICT (queue, id) DO UPDATE SET job = excluded.job;
+    ON CONFLICT ON CONSTRAINT alias_pkey DO UPDATE SET job = excluded.job;
     PERFORM {flag}(v_key, 1::smallint);
     v_state := v.state;
     IF p_mode = 'debounce' THEN
