@@ -208,6 +208,13 @@ async def real_stage() -> AsyncIterator[Stage]:
 
 
 @asynccontextmanager
+async def real_stage_on(backend: Backend) -> AsyncIterator[Stage]:
+    """A stage in real time on a backend with all its threads."""
+    async with _stage(backend, boot_ms, is_virtual=False) as stage:
+        yield stage
+
+
+@asynccontextmanager
 async def _stage(backend: Backend, clock: Callable[[], int], *, is_virtual: bool) -> AsyncIterator[Stage]:
     await backend.prepare()
     stage = Stage(backend, clock, is_virtual=is_virtual)

@@ -17,10 +17,12 @@ from typing import Any, cast
 
 from leasemq.backend import Backend, Listener, Renewer
 from leasemq.errors import BackendUnavailable, CorruptRecord, IndeterminateWrite
-from leasemq.protocol.model import Fence, Renewal, Wake
+from leasemq.operations import Joined
+from leasemq.protocol.model import Enqueued, Fence, NewJob, Renewal, Settled, Settlement, Wake
 
 RENEW = "renew"  # the renewer's operation
 WAIT = "wait"  # the listener's
+BEGIN = "begin"  # a transaction's
 
 
 class Fault(StrEnum):
@@ -136,6 +138,51 @@ class FaultyBackend:
         """See `Backend.renewer`."""
         return FaultyRenewer(self._backend.renewer(), self.wire)
 
+    def joined(self, session: object) -> Joined:
+        """See `Backend.joined`."""
+        return FaultyJoined(self._backend.joined(session), self.wire)
+
+    @asynccontextmanager
+    async def transaction(self, *, blocks: bool, idle_ms: int) -> AsyncIterator[Joined]:
+        """See `Backend.transaction`; the operation is `begin`."""
+        await _performed(self.wire, BEGIN, (), _nothing)
+        async with self._backend.transaction(blocks=blocks, idle_ms=idle_ms) as joined:
+            yield FaultyJoined(joined, self.wire)
+
+
+class FaultyJoined:
+    """See `leasemq.operations.Joined`; the operations are `joined_enqueue`, `check`, and so on."""
+
+    def __init__(self, joined: Joined, wire: Wire) -> None:
+        self._joined = joined
+        self._wire = wire
+        self.is_async: bool = joined.is_async
+        self.session: object = joined.session
+        self.locked_store: str | None = joined.locked_store
+        self.roll_back = joined.roll_back
+
+    async def enqueue(self, queue: str, jobs: Sequence[NewJob]) -> Sequence[Enqueued]:
+        """See `Joined.enqueue`."""
+        answers: Sequence[Enqueued] = await self._ask("joined_enqueue", self._joined.enqueue, queue, jobs)
+        return answers
+
+    async def check(self, queue: str, job_id: str, fence: Fence) -> Renewal:
+        """See `Joined.check`."""
+        answer: Renewal = await self._ask("check", self._joined.check, queue, job_id, fence)
+        return answer
+
+    async def settle(self, queue: str, settlement: Settlement) -> Settled:
+        """See `Joined.settle`."""
+        answer: Settled = await self._ask("joined_settle", self._joined.settle, queue, settlement)
+        return answer
+
+    async def commit(self) -> None:
+        """See `Joined.commit`."""
+        await self._ask("commit", self._joined.commit)
+
+    async def _ask(self, operation: str, ask: Callable[..., Awaitable[Any]], *args: Any) -> Any:
+        return await _performed(self._wire, operation, args, lambda: ask(*args))
+
 
 class FaultyListener:
     """See `leasemq.backend.Listener`."""
@@ -182,6 +229,10 @@ class FaultyRenewer:
 def faulty(backend: Backend, wire: Wire) -> Backend:
     """Answer the backend as one process sees it through the wire."""
     return cast("Backend", FaultyBackend(backend, wire))
+
+
+async def _nothing() -> None:
+    pass
 
 
 async def _performed(

@@ -78,7 +78,10 @@ class Transactions:
             ending = attempt.loop.create_task(_ended(entering, block, is_left=is_left))
             attempt.finishing = ending
             ending.add_done_callback(_retrieved)
-            await asyncio.wait({ending})
+            try:
+                await asyncio.wait({ending})
+            finally:
+                block.tell_news()  # only now: the worker ends the function of a lost attempt
             ending.result()
 
     @contextmanager
@@ -97,7 +100,10 @@ class Transactions:
             yield value
             is_left = True
         finally:
-            run_through(block.leave() if is_left else block.undo())
+            try:
+                run_through(block.leave() if is_left else block.undo())
+            finally:
+                block.tell_news()
 
 
 class _Block:
@@ -115,6 +121,7 @@ class _Block:
         self._stack = AsyncExitStack()
         self._joined: Joined | None = None
         self._result: Happened | None = None
+        self._news: Tell | None = None  # what the worker is to hear once the block is over
         self._idle_ms = around.keeper.lease_ms(attempt.serial)
         self.mark = OpenBlock()
 
@@ -169,11 +176,13 @@ class _Block:
             return
         is_overlong = attempt.interrupted and attempt.serial in keeper.in_danger()
         works = self._joined is None or await self._joined.roll_back()
+        attempt.block = None
+        self.mark.is_open = False
         await self._close()
         keeper.settling_failed([attempt.serial])
-        if is_overlong and not attempt.lost:
+        if is_overlong and self._news is None and not attempt.lost:
             # A stall, which the sweep will count: given back at no cost, it would end so again and again.
-            self._tell(self._around.on_lost)
+            self._news = self._around.on_lost
             raise LeaseLost(
                 f"the transaction of {self._name} was open for as long as its lease may last, and was rolled "
                 "back: do less inside of it, or give the task a longer lease="
@@ -181,9 +190,18 @@ class _Block:
         if not works:
             attempt.interrupted = True  # an outage spends no budget
 
+    def tell_news(self) -> None:
+        """Tell the worker what it has to know, in its loop."""
+        tell, self._news = self._news, None
+        if tell is None:
+            return
+        if not self._blocks:
+            tell(self._attempt)
+            return
+        with suppress(RuntimeError):  # the loop is closed: the worker has left this function behind
+            self._attempt.loop.call_soon_threadsafe(tell, self._attempt)
+
     async def _close(self) -> None:
-        self._attempt.block = None
-        self.mark.is_open = False
         self._joined = None
         stack, self._stack = self._stack, AsyncExitStack()
         await stack.aclose()
@@ -196,11 +214,9 @@ class _Block:
                 joined = await self._begun()
                 return joined, await joined.check(lease.ref.queue, lease.ref.id, lease.fence)
             except (BackendUnavailable, IndeterminateWrite):
-                await self._stack.aclose()
-                self._stack = AsyncExitStack()
-                self._joined = None
                 if self._session is not None or self._attempt.is_told_to_stop:
                     raise
+            await self._close()
             failures += 1
             await self._pause(backoff_ms(failures, self._around.dice.roll()))
 
@@ -222,13 +238,13 @@ class _Block:
     def _look_at(self, answer: Renewal | Settled) -> None:
         """Raise where the job may not be completed (any more)."""
         if answer in (Renewal.LOST, Settled.LOST, Settled.GONE):
-            self._tell(self._around.on_lost)
+            self._news = self._around.on_lost
             raise LeaseLost(
                 f"attempt {self._attempt.lease.attempts} of {self._name} no longer owns it, so its "
                 "transaction was rolled back; stop, another attempt may be running"
             )
         if answer in (Renewal.CANCEL_REQUESTED, Settled.CANCEL_REQUESTED):
-            self._tell(self._around.on_cancelled)
+            self._news = self._around.on_cancelled
             raise JobCancelled(f"{self._name} was cancelled, so its transaction was rolled back")
 
     async def _finish(self, happened: Happened) -> None:
@@ -249,6 +265,8 @@ class _Block:
         ending.answer = answer
         attempt.completed = ending
         self._around.keeper.drop(attempt.serial)
+        attempt.block = None
+        self.mark.is_open = False
         await self._close()
 
     async def _looked_up(self, settlement: Settlement, doubt: IndeterminateWrite) -> Settled:
@@ -259,6 +277,7 @@ class _Block:
         """
         attempt, lease, failures = self._attempt, self._attempt.lease, 0
         opening = self._around.backend.transaction
+        await self._close()  # what it may still have locked would be waited for
         while True:
             try:
                 async with opening(blocks=self._blocks, idle_ms=self._idle_ms) as again:
@@ -275,14 +294,6 @@ class _Block:
                     raise
             failures += 1
             await self._pause(backoff_ms(failures, self._around.dice.roll()))
-
-    def _tell(self, tell: Tell) -> None:
-        """Tell the worker, in its loop."""
-        if not self._blocks:
-            tell(self._attempt)
-            return
-        with suppress(RuntimeError):  # the loop is closed: the worker has left this function behind
-            self._attempt.loop.call_soon_threadsafe(tell, self._attempt)
 
 
 def ignored(ending: Ending, happened: Happened | None) -> EndIgnored | None:
