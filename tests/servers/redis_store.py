@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 
@@ -12,12 +13,41 @@ import redis
 from leasemq.backend import Backend
 from leasemq.backends.redis import RedisBackend
 from leasemq.backends.redis.connecting import Link
+from leasemq.backends.redis.keys import queue_prefix
+from leasemq.backends.redis.layout import short
 from leasemq.backends.redis.settings import located
 from leasemq.clock import Clock
 from leasemq.testing.conformance.store import CountStatements, PlantCorruption
+from tests.servers.redis_orphans import orphans
 from tests.servers.stores import counted, with_parameter
 
 AT_ONCE = 1_000
+Damage = Callable[[redis.Redis, bytes], object]  # of the record under a key
+
+
+def _shortened(client: redis.Redis, key: bytes, left: int) -> None:
+    record = client.get(key)
+    assert isinstance(record, bytes)
+    client.set(key, record[:left])
+
+
+def _of_another_type(client: redis.Redis, key: bytes) -> None:
+    client.delete(key)
+    client.rpush(key, "what?")
+
+
+DAMAGES: tuple[
+    Damage, ...
+] = (  # ways in which the bytes of a stored job can be wrong; see lua/shared/records.lua
+    lambda client, key: _shortened(client, key, 20),  # within its head
+    lambda client, key: _shortened(client, key, -1),  # at its end
+    lambda client, key: client.append(key, "more"),
+    lambda client, key: client.setrange(key, 0, b"\xff"),  # an unknown version
+    lambda client, key: client.setrange(key, 1, b"\xc8"),  # an unknown state
+    lambda client, key: client.setrange(key, 51, b"\xff\xff"),  # terms that nobody wrote
+    lambda client, key: client.setrange(key, 2, b"\x04"),  # a run that is not there, without its other flags
+    _of_another_type,
+)
 
 
 class RedisStore:
@@ -34,7 +64,26 @@ class RedisStore:
 
     def plants(self) -> list[PlantCorruption]:
         """See `ServedStore.plants`."""
-        return []
+        return [self._planter(damage) for damage in DAMAGES]
+
+    def _planter(self, damage: Damage) -> PlantCorruption:
+        async def plant(queue: str, job_id: str) -> None:
+            await asyncio.to_thread(self._damaged, damage, queue, job_id)
+
+        return plant
+
+    def _damaged(self, damage: Damage, queue: str, job_id: str) -> None:
+        key = queue_prefix(self.namespace, queue) + b"j:" + short(job_id)
+        with self._clients() as clients:
+            (client,) = [one for one in clients if self._has(one, key)]
+            damage(client, key)
+
+    @staticmethod
+    def _has(client: redis.Redis, key: bytes) -> bool:
+        try:
+            return client.exists(key) == 1
+        except redis.exceptions.RedisError:  # in a Cluster, another node's
+            return False
 
     def counting(self, monkeypatch: pytest.MonkeyPatch) -> CountStatements:
         """See `ServedStore.counting`: each call is one request."""
@@ -42,7 +91,8 @@ class RedisStore:
 
     def orphans(self) -> list[str]:
         """See `ServedStore.orphans`."""
-        return []
+        with self._clients() as clients:
+            return [told for client in clients for told in orphans(client, [*self._scan(client)])]
 
     def keys(self) -> list[bytes]:
         """Every key of the namespace."""
@@ -53,8 +103,10 @@ class RedisStore:
         """See `ServedStore.clear`."""
         with self._clients() as clients:
             for client in clients:
-                for key in self._scan(client):
-                    client.delete(key)
+                with client.pipeline(transaction=False) as pipeline:
+                    for key in self._scan(client):
+                        pipeline.delete(key)
+                    pipeline.execute()
 
     def drop(self) -> None:
         """See `ServedStore.drop`."""
