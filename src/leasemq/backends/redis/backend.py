@@ -152,6 +152,10 @@ class RedisBackend:
         """See `Work.joined`."""
         raise Unsupported("Redis has no transactions to join; use a SQL backend")
 
+    def transaction(self, *, blocks: bool, idle_ms: int) -> NoReturn:
+        """See `Work.transaction`."""
+        raise Unsupported("Redis has no transactions; use a SQL backend")
+
     async def cancel(
         self, queue: str, ids: Sequence[str], generation: int | None = None
     ) -> Sequence[CancelAnswer]:
