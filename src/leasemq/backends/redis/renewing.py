@@ -30,7 +30,7 @@ class RedisRenewer:
         reply = self._caller.call(_RENEW, queue, arguments(self._settings, leases, lease_ms))
         if not isinstance(reply, list) or len(reply) != len(held):
             raise CorruptRecord(f"renew answered {reply!r:.100} for {len(held)} leases of {queue!r}")
-        return [_renewal(answer) for answer in reply]
+        return tuple(_renewal(answer) for answer in reply)
 
     def close(self) -> None:
         """See `Renewer.close`."""
