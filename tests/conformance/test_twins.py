@@ -22,18 +22,19 @@ from leasemq.testing.explorer import run_now
 from leasemq.testing.manual_clock import ManualClock
 from leasemq.testing.player import Call, Player
 from leasemq.testing.scripts import CALLS, script
-from leasemq.testing.twins import MakeBackend, compare, shortest
+from leasemq.testing.twins import DUMP_EVERY, MakeBackend, compare, shortest
 from tests.servers.stores import ServedStore, chosen, served_store
 
 SEQUENCES = int(os.environ.get("LEASEMQ_TWINS", "1000"))  # in all parts together
 PARTS = 4  # so that several processes share them
+SERVED_DUMP_EVERY = 30  # reading all that is stored takes a server as long as all the calls before
 ONE_SEED = os.environ.get("LEASEMQ_TWINS_SEED")  # plays this one alone
 
 seeds = st.integers(0, 2**48) if ONE_SEED is None else st.just(int(ONE_SEED))
 
 
 Run = Callable[[Coroutine[Any, Any, Any]], Any]  # Any: whatever the coroutine answers
-Twin = tuple[MakeBackend, Run]
+Twin = tuple[MakeBackend, Run, int]  # and after how many calls all that is stored is compared
 
 
 @pytest.fixture(params=chosen(besides=["memory"]))
@@ -46,11 +47,11 @@ def backend_name(request: pytest.FixtureRequest) -> str:
 def twin(backend_name: str, tmp_path: Path) -> Iterator[Twin]:
     """How a fresh backend is made, and how what is asked of it is run."""
     if backend_name == "sqlite":
-        yield _sqlite_in(tmp_path), run_now
+        yield _sqlite_in(tmp_path), run_now, DUMP_EVERY
         return
     store = served_store(backend_name)
     with asyncio.Runner() as runner:
-        yield _served_by(store), runner.run
+        yield _served_by(store), runner.run, SERVED_DUMP_EVERY
     store.drop()
 
 
@@ -84,10 +85,10 @@ def _memory(clock: ManualClock) -> MemoryBackend:
 
 
 def _check(seed: int, twin: Twin) -> None:
-    make, run = twin
+    make, run, dump_every = twin
     drawn = script(seed)
     try:
-        run(compare(drawn, _memory, make))
+        run(compare(drawn, _memory, make, dump_every=dump_every))
     except AssertionError as parting:
         told = run(shortest(drawn, _memory, make)) or str(parting)
         pytest.fail(f"LEASEMQ_TWINS_SEED={seed} plays it again; memory answers first\n{told}")
