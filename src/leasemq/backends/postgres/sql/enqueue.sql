@@ -75,7 +75,8 @@ BEGIN
             array_agg(CASE WHEN u.key IS NULL THEN j.state ELSE u.state END::smallint ORDER BY u.n) AS states,
             array_agg(coalesce(u.key IS NOT NULL OR (j.task = u.task AND j.payload = u.payload), false) ORDER BY u.n)
                 AS sames,
-            count(*) FILTER (WHERE u.key IS NULL AND j.state IS NULL) AS moving
+            count(*) FILTER (WHERE u.key IS NULL AND j.generation IS NULL) AS gone,
+            min(u.id) FILTER (WHERE u.key IS NULL AND j.generation IS NOT NULL AND j.state IS NULL) AS nowhere
         INTO v_one
         FROM unnest(v_keys, p_ids, p_tasks, p_payloads, v_states) WITH ORDINALITY
             AS u (key, id, task, payload, state, n)
@@ -86,7 +87,10 @@ BEGIN
             ) AS s ON true
             WHERE u.key IS NULL AND k.queue = v_queue AND k.id = u.id LIMIT 1
         ) AS j ON true;
-        IF v_one.moving > 0 THEN
+        IF v_one.nowhere IS NOT NULL THEN
+            RAISE EXCEPTION 'job % is in no state', v_one.nowhere USING ERRCODE = 'LM001';
+        END IF;
+        IF v_one.gone > 0 THEN
             RAISE EXCEPTION 'a known job went while it was looked at' USING ERRCODE = '40001';
         END IF;
         IF 1 = ANY(v_one.acceptances) THEN

@@ -24,7 +24,7 @@ DECLARE
     v_key bigint;
     v_state smallint;
 BEGIN
-    LOOP
+    FOR v_pass IN 1..20 LOOP
         -- Whatever stands for the id is locked, then looked at; the one it was merged into stands for it first.
         PERFORM {lock_jobs}(p_queue, ARRAY(
             SELECT f.key FROM (
@@ -42,9 +42,12 @@ BEGIN
             CROSS JOIN LATERAL (
                 SELECT * FROM {schema}.job AS k WHERE k.queue = p_queue AND k.key = f.key LIMIT 1
             ) AS j
-            CROSS JOIN LATERAL (SELECT * FROM {schema}.stand AS k WHERE k.job = f.key LIMIT 1) AS s
+            LEFT JOIN LATERAL (SELECT * FROM {schema}.stand AS k WHERE k.job = f.key LIMIT 1) AS s ON true
             ORDER BY f.own
         LOOP
+            IF v_known.state IS NULL THEN
+                RAISE EXCEPTION 'job % is in no state', v_known.id USING ERRCODE = 'LM001';
+            END IF;
             IF p_reuse & (1 << v_known.state) = 0 OR (p_request <> 0 AND v_known.request = p_request) THEN
                 RETURN QUERY SELECT 2::smallint, v_known.id, v_known.generation, v_known.state,
                     v_known.task = p_task AND v_known.payload = p_payload;
@@ -104,5 +107,6 @@ BEGIN
         DELETE FROM {schema}.hold AS h  -- somebody else stored the id meanwhile: look again
         WHERE h.queue = p_queue AND h.key = p_unique_key AND h.id = p_id AND h.generation = v_life;
     END LOOP;
+    RAISE EXCEPTION 'what stands for the job changed too often' USING ERRCODE = '40001';
 END
 $$ SET enable_seqscan = off SET plan_cache_mode = force_generic_plan;

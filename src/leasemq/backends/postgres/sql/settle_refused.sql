@@ -8,13 +8,21 @@ CREATE FUNCTION {self}(
 ) RETURNS smallint LANGUAGE plpgsql AS $$
 DECLARE
     v_active {schema}.active;
+    v_timeout text := current_setting('lock_timeout');
 BEGIN
     IF p_key IS NULL THEN
         RETURN 6;
     END IF;
-    IF p_sweep AND EXISTS (SELECT FROM {schema}.active WHERE job = p_key AND fence = p_fence AND nonce = p_nonce)
-        AND NOT EXISTS (SELECT FROM {schema}.active WHERE job = p_key FOR UPDATE SKIP LOCKED) THEN
-        RETURN 3;
+    IF p_sweep THEN
+        -- Another sweep is done in a moment; a handler's own transaction may take long, and its holder lives.
+        PERFORM set_config('lock_timeout', '200ms', true);
+        BEGIN
+            PERFORM FROM {schema}.active WHERE job = p_key FOR UPDATE;
+        EXCEPTION WHEN lock_not_available THEN
+            PERFORM set_config('lock_timeout', v_timeout, true);
+            RETURN 3;
+        END;
+        PERFORM set_config('lock_timeout', v_timeout, true);
     END IF;
     PERFORM {lock_jobs}(p_queue, ARRAY[p_key]);
     IF NOT EXISTS (SELECT FROM {schema}.job WHERE queue = p_queue AND key = p_key) THEN
