@@ -21,6 +21,12 @@ Operator = psycopg.Connection[tuple[Any, ...]]  # Any: whatever a query answers
 Opened = Callable[[Settings], Executor]
 
 
+@pytest.fixture(autouse=True)
+def backend_name() -> str:
+    """The backend that these tests show promises on."""
+    return "postgres"
+
+
 @pytest.fixture(scope="session")
 def postgres_url() -> str:
     """The run's server."""

@@ -21,6 +21,7 @@ from leasemq.protocol.model import Ref, Wake
 from tests.backends.postgres.conftest import Operator, becomes, end_sessions, placed, sessions
 
 LONG_MS = 10_000
+COUNT = "SELECT count(*) FROM {s}."
 HIDE = (  # a table that refuses what is written to it
     "ALTER TABLE {s}.interest RENAME TO hidden",
     "CREATE VIEW {s}.interest AS SELECT * FROM {s}.hidden",
@@ -58,7 +59,7 @@ def tell(operator: Operator, settings: Settings, payload: object) -> None:
 
 def rows(operator: Operator, schema: str, table: str) -> int:
     """How many wishes the server knows of."""
-    ((count,),) = operator.execute(placed("SELECT count(*) FROM {s}." + table, schema)).fetchall()
+    ((count,),) = operator.execute(placed(COUNT + table, schema)).fetchall()
     return int(count)
 
 

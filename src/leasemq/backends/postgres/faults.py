@@ -127,8 +127,9 @@ def refused(error: psycopg.Error, place: str) -> LeaseMQError:
 
 
 def line(error: Exception) -> str:
-    """Answer what the driver or server says in one line, without a password."""
-    return mask_urls(" ".join(str(error).split())) or type(error).__name__
+    """Answer what the driver or server says in one line, without a password or a function's text."""
+    told = error.diag.message_primary if isinstance(error, psycopg.Error) else None
+    return mask_urls(" ".join((told or str(error)).split())) or type(error).__name__
 
 
 def _is_stale_plan(error: psycopg.Error) -> bool:

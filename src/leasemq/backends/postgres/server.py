@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -12,9 +13,16 @@ from leasemq.backends.postgres.wire import Row
 from leasemq.errors import Unsupported
 from leasemq.protocol.insight import Durability
 
+logger = logging.getLogger("leasemq")
+
 OLDEST = 130_000  # the first with transaction ids of 64 bits to compare by
 
 _ASKED = ("fsync", "full_page_writes", "synchronous_commit", "synchronous_standby_names")
+_NO_NOTIFICATIONS = (
+    "notify=off: behind a transaction pooler LISTEN cannot be relied on, so new jobs, ends and events are "
+    "looked for twice a second"
+)
+_said: set[tuple[str, str]] = set()
 _WAITS_FOR_STANDBYS = frozenset({"on", "remote_apply"})
 
 
@@ -28,7 +36,10 @@ class Server:
 
 
 async def found(connection: AsyncConnection[Row], settings: Settings) -> Server:
-    """Look at the server behind a connection of ours. Raises: Unsupported if it is too old; psycopg.Error."""
+    """Look at the server behind a connection of ours, and log what an operator should know.
+
+    Raises: Unsupported if it is too old; psycopg.Error.
+    """
     number = connection.info.server_version
     version = connection.info.parameter_status("server_version") or str(number)
     if number < OLDEST:
@@ -41,7 +52,18 @@ async def found(connection: AsyncConnection[Row], settings: Settings) -> Server:
     )
     told: Mapping[str, str] = {str(name): str(setting) for name, setting in await cursor.fetchall()}
     durability, warnings = judged(told)
+    if not settings.notify:
+        warnings = (*warnings, _NO_NOTIFICATIONS)
+    for warning in warnings:
+        _say_once(settings.place, warning)
     return Server(product=f"PostgreSQL {version}", durability=durability, warnings=warnings)
+
+
+def _say_once(place: str, warning: str) -> None:
+    """Log it, unless this process has already: every app and every command prepares its backend."""
+    if (place, warning) not in _said:
+        _said.add((place, warning))
+        logger.warning("%s: %s", place, warning)
 
 
 def judged(told: Mapping[str, str]) -> tuple[Durability, tuple[str, ...]]:

@@ -1,0 +1,108 @@
+"""Behind a transaction pooler with two sessions: nothing of a session can be relied on."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from leasemq.backends.postgres.looks import LOOK_MS
+from tests.backends.postgres.bouncer import Bouncer, is_installed
+from tests.end_to_end.place import Place
+from tests.end_to_end.waiting import until
+from tests.servers import PostgresServer
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not is_installed(), reason="pgbouncer is not installed"),
+]
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[PostgresServer]:
+    """The server behind the pooler."""
+    with PostgresServer(tmp_path / "server") as own:
+        yield own
+
+
+@pytest.fixture
+def bouncer(tmp_path: Path, server: PostgresServer) -> Iterator[Bouncer]:
+    """The pooler, with two sessions for everybody."""
+    with Bouncer(tmp_path / "bouncer", server, connections=2) as own:
+        yield own
+
+
+@pytest.fixture
+def place(tmp_path: Path, bouncer: Bouncer) -> Iterator[Place]:
+    """Processes that reach the server through the pooler only."""
+    made = Place(tmp_path, "postgres")
+    made.use(bouncer.url)
+    yield made
+    made.close()
+    for process in made.processes:
+        print(f"---- {process.log.name}\n{process.output[-4000:]}")
+
+
+def passes_through(place: Place, server: PostgresServer, *, workers: int, jobs: int) -> None:
+    """Run jobs through the pooler, then look at what its sessions keep."""
+    crew = [place.worker(f"W{n}", concurrency=4, lease_s=30, is_ready=True) for n in range(workers)]
+    producer = place.program("producing", str(jobs))
+    place.wait_for_completed(jobs, 90)
+    assert producer.exit_code() == 0
+
+    runs = place.ledger.runs()
+    assert (len(runs), sum(runs.values())) == (jobs, jobs)
+    counts = place.counts()
+    assert (counts.completed, counts.stalls, counts.failed) == (jobs, 0, 0)
+    for worker in crew:
+        assert worker.is_alive
+        assert "prepared statement" not in worker.output
+        assert worker.output.count("LISTEN") == 1, "it says once that nobody can be notified"
+        assert "BackendLost" not in worker.output
+    with closing(psycopg.connect(server.url, autocommit=True)) as operator:
+        kept = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"
+        assert operator.execute(kept.encode()).fetchall() == [(0,)]
+
+
+def picks_up(place: Place, count: int) -> float:
+    """The median time from enqueue to start."""
+    late_s = []
+    for number in range(count):
+        asked_s = place.now_s()
+        job = place.enqueue("quick", id=f"late-{number}").id
+        late_s.append(place.ledger.wait("start", job).at_s - asked_s)
+    print(f"through the pooler: from enqueue to start {statistics.median(late_s) * 1_000:.0f} ms")
+    return max(late_s)
+
+
+@pytest.mark.promise("P-94", "B21")
+def test_jobs_pass_through_a_transaction_pooler(place: Place, server: PostgresServer) -> None:
+    passes_through(place, server, workers=2, jobs=200)
+    assert picks_up(place, 5) <= LOOK_MS / 1_000 + 0.5
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+@pytest.mark.promise("P-94", "B21")
+def test_a_thousand_jobs_of_eight_workers_pass_through_a_transaction_pooler(
+    place: Place, server: PostgresServer
+) -> None:
+    passes_through(place, server, workers=8, jobs=1_000)
+    assert picks_up(place, 20) <= LOOK_MS / 1_000 + 0.5
+
+
+@pytest.mark.promise("P-94", "P-82", "P-98", "B21")
+def test_a_restart_of_the_pooler_loses_nothing(place: Place, bouncer: Bouncer) -> None:
+    worker = place.worker("A", concurrency=10, lease_s=30, is_ready=True)
+    jobs = [place.enqueue("gated", "gate", id=f"job-{number}").id for number in range(10)]
+    place.ledger.wait_for(lambda ledger: len(ledger.runs()) == 10, "all run")
+    bouncer.restart()
+    place.open_gate("gate")
+    place.wait_for_completed(10)
+
+    assert {place.record(job).attempts for job in jobs} == {1}
+    until(lambda: worker.is_alive, "the worker lives")
