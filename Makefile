@@ -4,6 +4,8 @@
 export PYTHON
 INSTALLED := .venv/.installed
 
+SERVERS := build/.servers
+
 .PHONY: help test check demo mutants fuzz stress long promises format clean
 
 help:
@@ -21,26 +23,31 @@ help:
 $(INSTALLED): pyproject.toml scripts/venv
 	scripts/venv
 
-test: $(INSTALLED)
+$(SERVERS): scripts/servers
+	scripts/servers
+	mkdir -p build
+	touch $(SERVERS)
+
+test: $(INSTALLED) $(SERVERS)
 	scripts/test
 
-check: $(INSTALLED)
+check: $(INSTALLED) $(SERVERS)
 	scripts/check
 
 demo: $(INSTALLED)
 	.venv/bin/leasemq demo $(ARGS)
 
-mutants: $(INSTALLED)
+mutants: $(INSTALLED) $(SERVERS)
 	.venv/bin/python tests/mutants/run.py $(if $(ONLY),--only '$(ONLY)')
 
-fuzz: $(INSTALLED)
+fuzz: $(INSTALLED) $(SERVERS)
 	LEASEMQ_FRESH=1 LEASEMQ_TWINS=$${LEASEMQ_TWINS:-5000} .venv/bin/python -m pytest -q -n 2 \
 		tests/protocol tests/conformance/test_twins.py
 
-stress: $(INSTALLED)
+stress: $(INSTALLED) $(SERVERS)
 	scripts/stress $(ARGS)
 
-long: $(INSTALLED)
+long: $(INSTALLED) $(SERVERS)
 	LEASEMQ_LONG=1 .venv/bin/python -m pytest -q -s -m long $(ARGS)
 
 promises: $(INSTALLED)
