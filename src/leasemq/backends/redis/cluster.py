@@ -17,8 +17,8 @@ from redis import exceptions as driver
 from redis.asyncio import Connection
 from redis.crc import key_slot
 
-from leasemq.backends.redis.faults import text_of, unreachable
-from leasemq.backends.redis.lane import Answered, Lane
+from leasemq.backends.redis.faults import refused, text_of, unreachable
+from leasemq.backends.redis.lane import Lane
 from leasemq.backends.redis.routes import opened
 from leasemq.backends.redis.settings import Address, Settings
 from leasemq.errors import BackendUnavailable, LeaseMQError, Unsupported
@@ -120,13 +120,13 @@ class Cluster:
         for address in self._known():
             try:
                 reply = await self._lane(address).ask(("CLUSTER", "SLOTS"), "CLUSTER SLOTS", is_read=True)
-            except Answered as error:
-                if "cluster support disabled" in str(error):
-                    raise Unsupported(f"{address} belongs to no Cluster: use redis://") from error.reply
-                missing = BackendUnavailable(f"{address} does not tell of its Cluster: {error}")
-                continue
             except BackendUnavailable as error:
                 missing = error
+                continue
+            if isinstance(reply, driver.RedisError):
+                if "cluster support disabled" in text_of(reply):
+                    raise Unsupported(f"{address} belongs to no Cluster: use redis://") from reply
+                missing = refused(reply, "CLUSTER SLOTS", str(address), is_read=True)
                 continue
             if spans := sorted(spans_of(reply, address), key=lambda span: span.first):
                 self._teller = address

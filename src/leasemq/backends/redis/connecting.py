@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Protocol, assert_never
 
+from redis.exceptions import RedisError
+
 from leasemq.backends.redis.cluster import Cluster
 from leasemq.backends.redis.faults import code_of, is_forbidden, refused
 from leasemq.backends.redis.keys import queue_prefix, tag_prefix
-from leasemq.backends.redis.lane import Answered, Command, Reply, Word, packed
+from leasemq.backends.redis.lane import Command, Reply, Word, packed
 from leasemq.backends.redis.loops import PerLoop
 from leasemq.backends.redis.routes import Route, Single
 from leasemq.backends.redis.sentinel import Sentinels
@@ -62,10 +64,10 @@ class Link:
         """Ask one server that takes writes what changes nothing. Raises: as `call`."""
         what = " ".join(map(str, words))
         lane = (await self.route().all())[0]
-        try:
-            return await lane.ask(words, what, is_read=True)
-        except Answered as error:
-            raise refused(error.reply, what, lane.place, is_read=True) from error.reply
+        answer = await lane.ask(words, what, is_read=True)
+        if isinstance(answer, RedisError):
+            raise refused(answer, what, lane.place, is_read=True) from answer
+        return answer
 
     async def told(self, *words: Word) -> list[Reply]:
         """Ask every server that takes writes what changes nothing; None: we may not ask that one.
@@ -75,12 +77,13 @@ class Link:
         what = " ".join(map(str, words))
         replies: list[Reply] = []
         for lane in await self.route().all():
-            try:
-                replies.append(await lane.ask(words, what, is_read=True))
-            except Answered as error:
-                if not is_forbidden(error.reply):
-                    raise refused(error.reply, what, lane.place, is_read=True) from error.reply
+            answer = await lane.ask(words, what, is_read=True)
+            if not isinstance(answer, RedisError):
+                replies.append(answer)
+            elif is_forbidden(answer):
                 replies.append(None)
+            else:
+                raise refused(answer, what, lane.place, is_read=True) from answer
         return replies
 
     def open(self) -> None:
@@ -104,14 +107,13 @@ class Link:
         hops = 0
         while True:
             lane = await self.route().to(prefix)
-            try:
-                return await lane.ask(call, script.name, is_read=script.is_read, load=_load(script))
-            except Answered as error:
-                reply = error.reply
-            if code_of(reply) != "MOVED" or hops == _HOPS:  # if moved, nothing was begun where it is not
-                raise refused(reply, script.name, lane.place, is_read=script.is_read) from reply
+            answer = await lane.ask(call, script.name, is_read=script.is_read, load=_load(script))
+            if not isinstance(answer, RedisError):
+                return answer
+            if code_of(answer) != "MOVED" or hops == _HOPS:  # if moved, nothing was begun where it is not
+                raise refused(answer, script.name, lane.place, is_read=script.is_read) from answer
             hops += 1
-            await self.route().moved(reply)
+            await self.route().moved(answer)
 
 
 def _load(script: Script) -> bytes:

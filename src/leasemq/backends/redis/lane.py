@@ -25,6 +25,7 @@ from leasemq.errors import BackendUnavailable, LeaseMQError
 Word = bytes | str | int
 Command = tuple[Word, ...]
 Reply = bytes | int | list["Reply"] | None
+Answer = Reply | driver.RedisError  # what a server says, be it an error
 Connect = Callable[[], Awaitable[Connection]]
 
 _pack_command: Any = hiredis.pack_command  # the driver's own packer of this kind is four times slower
@@ -38,18 +39,6 @@ _PAUSES_MS = (0, 20, 50, 100, 200, 400)  # before the next attempt to connect, a
 _ELSEWHERE = frozenset({"READONLY", "MASTERDOWN", "LOADING"})  # perhaps another server is the primary now
 
 
-class Answered(Exception):
-    """The server answered with an error, `reply`. It never leaves this package."""
-
-    def __init__(self, reply: driver.RedisError) -> None:
-        super().__init__(text_of(reply))
-        self.reply = reply
-
-
-class _Over(Exception):
-    """A connection is given up; says why."""
-
-
 @dataclass(slots=True)
 class _Request:
     """One command and who waits for its reply. Owned by its Lane."""
@@ -58,7 +47,7 @@ class _Request:
     is_read: bool
     packed: bytes
     load: bytes  # makes the server know the script that the command names; empty: it names none
-    answer: asyncio.Future[Reply]
+    answer: asyncio.Future[Answer]
     trials: int = 0
     written: int = 0  # its place among all that were written
     is_loading: bool = False  # `load` goes before it, and is answered before it
@@ -89,10 +78,10 @@ class Lane:
         self._is_leaving = False  # this connection leads to the wrong server: it takes nothing more
         self._is_closed = False
 
-    async def ask(self, command: Command, what: str, *, is_read: bool, load: bytes = b"") -> Reply:
+    async def ask(self, command: Command, what: str, *, is_read: bool, load: bytes = b"") -> Answer:
         """Send a command and answer its reply. `load` is sent before it if the server lacks its script.
 
-        Raises: Answered if the reply is an error; BackendUnavailable, IndeterminateWrite.
+        Raises: BackendUnavailable, IndeterminateWrite.
         """
         if self._is_closed:
             raise BackendUnavailable(f"the backend on {self.place} is closed: prepare it again")
@@ -106,6 +95,11 @@ class Lane:
         self._has_work.set()
         self._start()
         return await request.answer
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a connection, or one is being made."""
+        return self._serving is not None
 
     def leave(self) -> None:
         """Finish what was sent on this connection, and make another for what comes."""
@@ -155,7 +149,7 @@ class Lane:
                 group.create_task(self._write_on(connection))
                 group.create_task(self._read_on(connection))
                 group.create_task(self._watch())
-        except* (driver.RedisError, OSError, _Over) as ends:
+        except* (driver.RedisError, OSError) as ends:
             why = text_of(ends.exceptions[0]) or type(ends.exceptions[0]).__name__
         finally:
             lost, self._sent = self._sent, deque()
@@ -178,7 +172,7 @@ class Lane:
         return connection
 
     async def _write_on(self, connection: Connection) -> None:
-        """Write what waits, as much as has gathered. Raises: _Over when no more is to be written."""
+        """Write what waits, as much as has gathered. Raises: ConnectionError when it is over."""
         while True:
             await self._has_work.wait()
             self._has_work.clear()
@@ -187,7 +181,7 @@ class Lane:
                     await self._try_out(connection)
                 await self._write(connection, self._group())
             if (self._is_leaving or self._is_closed) and not self._sent:
-                raise _Over("it was given up")
+                raise driver.ConnectionError("it was given up")
 
     def _group(self) -> list[_Request]:
         """Take what is written next."""
@@ -210,25 +204,25 @@ class Lane:
         await connection.send_packed_command(chunks, check_health=False)
 
     async def _try_out(self, connection: Connection) -> None:
-        """Make sure that somebody is still there. Raises: _Over."""
+        """Make sure that somebody is still there. Raises: ConnectionError."""
         probe = _request(("PING",), "a PING", is_read=True)
         await self._write(connection, [probe])
         try:
             async with asyncio.timeout(_PROBE_SECONDS):
                 await probe.answer
-        except (TimeoutError, Answered) as error:
-            raise _Over("it answered no more") from error
+        except TimeoutError as error:
+            raise driver.ConnectionError("it answered no more") from error
 
     async def _read_on(self, connection: Connection) -> None:
-        """Give each request its answer. Raises: _Over, and what the driver does when the connection ends."""
+        """Give each request its answer. Raises: ConnectionError when it ends."""
         while True:
             reply = await read(connection)
             self._heard_ms = boot_ms()
             if not self._sent:
-                raise _Over("it answered what nobody asked")
+                raise driver.ConnectionError("it answered what nobody asked")
             self._take(reply)
 
-    def _take(self, reply: Reply | driver.RedisError) -> None:
+    def _take(self, reply: Answer) -> None:
         request = self._sent[0]
         code = code_of(reply) if isinstance(reply, driver.RedisError) else ""
         if code in _ELSEWHERE:
@@ -241,7 +235,7 @@ class Lane:
         if code == "NOSCRIPT" and request.load and request.refusal is None and request.trials < _TRIALS:
             self._repeat(request)
         elif not request.answer.done():  # else its caller was cancelled
-            _answer(request, reply)
+            request.answer.set_result(request.refusal or reply if code else reply)
         if not self._sent and (self._is_leaving or self._is_closed):
             self._has_work.set()
 
@@ -255,7 +249,7 @@ class Lane:
         self._has_work.set()
 
     async def _watch(self) -> None:
-        """Notice a server that answers no more, though the connection stands. Raises: _Over."""
+        """Notice a server that answers no more, though the connection stands. Raises: ConnectionError."""
         timeout_ms = self._settings.timeout_ms
         while True:
             heard_ms = self._heard_ms
@@ -265,10 +259,10 @@ class Lane:
                 continue
             await asyncio.sleep(_SECOND_LOOK_SECONDS)
             if self._sent and self._heard_ms == heard_ms:
-                raise _Over(f"no answer within {timeout_ms} ms")
+                raise driver.ConnectionError(f"no answer within {timeout_ms} ms")
 
 
-async def read(connection: Connection) -> Reply | driver.RedisError:
+async def read(connection: Connection) -> Answer:
     """Answer the next reply, which may be an error. Raises: what the driver does when the connection ends."""
     try:
         return cast(Reply, await connection.read_response(timeout=math.inf, disconnect_on_error=False))
@@ -301,13 +295,6 @@ def _request(command: Command, what: str, *, is_read: bool, load: bytes = b"") -
         load=load,
         answer=asyncio.get_running_loop().create_future(),
     )
-
-
-def _answer(request: _Request, reply: Reply | driver.RedisError) -> None:
-    if isinstance(reply, driver.RedisError):
-        request.answer.set_exception(Answered(request.refusal or reply))
-    else:
-        request.answer.set_result(reply)
 
 
 def _fail(requests: Iterable[_Request], error_of: Callable[[_Request], BaseException]) -> None:
