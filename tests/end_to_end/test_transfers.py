@@ -7,8 +7,10 @@ import random
 import signal
 import sqlite3
 import sys
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 
@@ -16,6 +18,7 @@ from leasemq import State
 from tests.end_to_end.apps.transfers import GO_ON, STEPS, app_on, table
 from tests.end_to_end.place import QUEUE, Place, Process
 from tests.end_to_end.waiting import until
+from tests.servers.proxy import Proxy
 
 ACCOUNTS = tuple(f"account-{number}" for number in range(8))
 OPENING = 1_000
@@ -30,6 +33,7 @@ class Bank:
 
     def __init__(self, place: Place) -> None:
         self._place = place
+        self._url = place.url
         self._app = app_on(place.url)
         self.mark = "?" if place.backend_name == "sqlite" else "%s"
         self.account, self.entry = table(place.url, "account"), table(place.url, "entry")
@@ -52,7 +56,7 @@ class Bank:
 
         from leasemq.backends.postgres.settings import located
 
-        return closing(psycopg.connect(located(self._place.url).conninfo))
+        return closing(psycopg.connect(located(self._url).conninfo))
 
     def order(self, count: int, *, seed: int = 1) -> list[str]:
         """Enqueue transfers, half of them for functions in threads; answers their ids."""
@@ -78,6 +82,11 @@ class Bank:
         with self._connected() as connection:
             return [row[0] for row in connection.execute(f"select job from {self.entry}").fetchall()]  # noqa: S608  own names
 
+    def wait_for_completed(self, count: int) -> None:
+        """Wait until so many jobs are completed, past any proxy."""
+        queue = self._app.queue(QUEUE)
+        until(lambda: self._app.call_sync(queue.counts).completed == count, f"{count} jobs are completed")
+
     def close(self) -> None:
         """Let go of the app."""
         self._app.close_sync()
@@ -91,6 +100,19 @@ def bank(place: Place) -> Any:
     bank = Bank(place)
     yield bank
     bank.close()
+
+
+def proxied(place: Place) -> Iterator[Proxy]:
+    """Have workers reach the server through a proxy."""
+    direct = urlsplit(place.url)
+    assert direct.port is not None
+    proxy = Proxy(direct.port)
+    netloc = direct.netloc.replace(f":{direct.port}", f":{proxy.port}")
+    place.use(urlunsplit(direct._replace(netloc=netloc)))
+    yield proxy
+    proxy.heal()
+    place.use(urlunsplit(direct))
+    proxy.close()
 
 
 def worker(place: Place, *arguments: str) -> Process:
@@ -133,7 +155,28 @@ def test_transfers_are_applied_one_time_each_wherever_a_worker_is_killed(place: 
 def test_two_thousand_transfers_are_applied_one_time_each_wherever_workers_are_killed(
     place: Place, bank: Bank
 ) -> None:
-    survive(place, bank, MANY_TRANSFERS, range(1, 40, 3))
+    survive(place, bank, MANY_TRANSFERS, range(1, 20, 4))
+
+
+@pytest.mark.slow
+@pytest.mark.promise("P-03", "P-04", "P-19")
+def test_transfers_whose_replies_are_dropped_are_applied_one_time_each(place: Place, bank: Bank) -> None:
+    """Of every 23rd reply nobody hears: to a COMMIT, to a statement within, to a claim."""
+    if place.backend_name != "postgres":
+        pytest.skip("left out: a file has no wire")
+    ids = bank.order(40)
+    with contextmanager(proxied)(place) as proxy:
+        proxy.drop_every(23)
+        busy = worker(place)
+        place.wait_for(lambda: len(bank.entries()) == 40, "all are applied", 120)
+        proxy.heal()
+        bank.wait_for_completed(40)
+        busy.signal(signal.SIGTERM)
+        assert busy.exit_code() == 0
+        assert proxy.dropped > 10
+
+    assert bank.balances() == bank.expected
+    assert sorted(bank.entries()) == sorted(ids)
 
 
 @pytest.mark.slow

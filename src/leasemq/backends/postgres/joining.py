@@ -223,6 +223,7 @@ async def transaction(target: Target, *, blocks: bool, idle_ms: int) -> AsyncIte
         )
     except (psycopg.Error, OSError) as error:
         raise unreachable(error, settings.place) from error
+    _known[driver] = target.store_id
     limits = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout")
     try:
         await _executed(driver, "; ".join(f"SET LOCAL {limit} = {max(idle_ms, 1)}" for limit in limits))
