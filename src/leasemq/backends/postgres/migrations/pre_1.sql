@@ -266,13 +266,15 @@ CREATE TABLE {schema}.outbox (
 CREATE INDEX outbox_queue ON {schema}.outbox (queue, id);
 
 -- One row per step that changed anything. `seq` is drawn when all its jobs are locked, so that the events of a
--- job are in order; `first` is the number of its first event in the queue's feed, given by whoever reads.
+-- job are in order; `first` is the number of its first event in the queue's feed, given by whoever reads; `born` is
+-- an earlier number, by which jobs that were stored in the step know it (job.born_seq).
 -- lives, whats (kind * 10 + state, 0: the record is gone) and attempts repeat their last element.
 CREATE TABLE {schema}.event (
     queue integer NOT NULL,
     count integer NOT NULL,
     seq bigint NOT NULL,
     first bigint,
+    born bigint,
     at_ms bigint NOT NULL,
     ids text [] NOT NULL,
     lives integer [] NOT NULL,

@@ -1,6 +1,6 @@
 -- Answer events of a queue after a cursor, oldest first.
--- In: p_queue, p_after (a number; null: see p_way), p_born_seq and p_born_index (else of the row and the place in it
--- right before which to begin), p_way (0: after the cursor, 1: from the earliest kept, 2: only how far they go),
+-- In: p_queue, p_after (a number; null: see p_way), p_born_seq and p_born_index (else which job's first event to begin
+-- with), p_way (0: after the cursor, 1: from the earliest kept, 2: only how far they go),
 -- p_limit, p_event_limit (how many are kept)
 -- Out: one row of trimmed (the number of the newest that is no longer kept), newest, after (null: what was to be
 -- begun with is not kept); then one per step with events: the number of the first, and as in the table
@@ -23,8 +23,13 @@ BEGIN
     trimmed := greatest(0, newest - p_event_limit, (SELECT f.floor FROM {schema}.feed AS f WHERE f.queue = v_queue));
     after := CASE p_way WHEN 2 THEN newest WHEN 1 THEN trimmed ELSE p_after END;
     IF p_born_seq IS NOT NULL THEN
+        -- Its step drew another number later, when it waited for nobody any more: mostly the next.
         SELECT e.first + p_born_index - 1 INTO after
-        FROM {schema}.event AS e WHERE e.queue = v_queue AND e.seq = p_born_seq;
+        FROM (
+            SELECT * FROM {schema}.event AS o WHERE o.queue = v_queue AND o.seq > p_born_seq
+            ORDER BY o.queue, o.seq LIMIT 10000
+        ) AS e
+        WHERE e.born = p_born_seq;
     END IF;
     RETURN NEXT;
     RETURN QUERY

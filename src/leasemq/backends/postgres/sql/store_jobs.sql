@@ -17,7 +17,7 @@ CREATE FUNCTION {self}(
 ) RETURNS bigint[] LANGUAGE plpgsql AS $$
 DECLARE
     v_count integer := cardinality(p_ids);
-    v_seq bigint := nextval('{schema}.event_seq');
+    v_born bigint := nextval('{schema}.event_seq');  -- known to the jobs before their event has its place
     v_stored integer;
     v_keys bigint[] := ARRAY(SELECT nextval('{schema}.place') FROM generate_series(1, v_count));
     v record;
@@ -28,7 +28,7 @@ BEGIN
         keep_result_ms, keep_record_ms, keep_dead_ms, id, task, unique_key, unique_mode, unique_until,
         unique_window_ms, creator_queue, creator_id, creator_generation, overrides, headers, payload
     )
-    SELECT u.key, p_queue, u.life, u.priority, u.max_stalls, u.trail, u.n - 1, v_seq, p_now, u.ttl, u.request,
+    SELECT u.key, p_queue, u.life, u.priority, u.max_stalls, u.trail, u.n - 1, v_born, p_now, u.ttl, u.request,
         u.keep_result, u.keep_record, u.keep_dead, u.id, u.task, u.unique_key, u.unique_mode, u.unique_until,
         u.unique_window, u.creator_queue, u.creator_id, u.creator_life, u.overrides, u.headers, u.payload
     FROM unnest(
@@ -88,8 +88,9 @@ BEGIN
         count(*) FILTER (WHERE u.state = 1) AS scheduled, count(*) FILTER (WHERE u.state = 2) AS waiting,
         count(*) FILTER (WHERE u.state = 4) AS blocked
     INTO v FROM unnest(v_keys, p_ids, p_lives, p_states) AS u (key, id, life, state) WHERE u.key IS NOT NULL;
-    INSERT INTO {schema}.event (queue, count, seq, at_ms, ids, lives, whats, attempts)
-    VALUES (p_queue, v_stored, v_seq, p_now, v.ids, v.lives, v.whats, '{0}');
+    -- Drawn when no id can be waited for any more: what made way for it, in another step, is told before it.
+    INSERT INTO {schema}.event (queue, count, seq, born, at_ms, ids, lives, whats, attempts)
+    VALUES (p_queue, v_stored, nextval('{schema}.event_seq'), v_born, p_now, v.ids, v.lives, v.whats, '{0}');
     INSERT INTO {schema}.tally (queue, accepted, scheduled, waiting, blocked)
     VALUES (p_queue, v_stored, v.scheduled, v.waiting, v.blocked);
     IF EXISTS (SELECT FROM unnest(p_trails) AS t (trail) WHERE t.trail > 0) THEN
