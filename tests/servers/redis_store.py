@@ -18,6 +18,7 @@ from leasemq.backends.redis.layout import short
 from leasemq.backends.redis.settings import located
 from leasemq.clock import Clock
 from leasemq.testing.conformance.store import CountStatements, PlantCorruption
+from tests.servers.redis_books import misfits
 from tests.servers.redis_orphans import orphans
 from tests.servers.stores import counted, with_parameter
 
@@ -90,9 +91,10 @@ class RedisStore:
         return counted(monkeypatch, Link, ("call", "call_tag"))
 
     def orphans(self) -> list[str]:
-        """See `ServedStore.orphans`."""
+        """See `ServedStore.orphans`; and what does not fit the jobs in another way."""
         with self._clients() as clients:
-            return [told for client in clients for told in orphans(client, [*self._scan(client)])]
+            told = [line for client in clients for line in orphans(client, [*self._scan(client)])]
+            return told + [line for client in clients for line in misfits(client, self.namespace)]
 
     def keys(self) -> list[bytes]:
         """Every key of the namespace."""
