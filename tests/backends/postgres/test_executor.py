@@ -229,7 +229,7 @@ async def test_too_many_requests_at_once_are_refused_and_the_rest_is_carried_out
 @pytest.mark.promise("P-01", "P-07")
 async def test_only_claims_may_be_lost_in_a_crash(executor: Executor) -> None:
     assert await executor.call("claim", "synchronous_commit") == [("off",)]
-    assert await executor.call("told", ["synchronous_commit"]) == [(["on"],)]
+    assert await executor.call("peek", "synchronous_commit") == [("on",)]
 
 
 @pytest.mark.promise("P-82", "B20")

@@ -48,6 +48,11 @@ FUNCTIONS: dict[str, tuple[tuple[str, ...], bool, str]] = {
         False,
         "claim(name text) RETURNS text LANGUAGE sql AS 'SELECT current_setting(name)'",
     ),
+    "peek": (
+        ("text",),
+        False,
+        "peek(name text) RETURNS text LANGUAGE sql AS 'SELECT current_setting(name)'",
+    ),
     "prepared": (
         (),
         True,

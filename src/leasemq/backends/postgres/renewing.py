@@ -101,7 +101,7 @@ class PostgresRenewer:
         while True:
             connection = self._fresh(until_ms)
             try:
-                return _called(connection, routine, parameters, prepare=self._settings.notify)
+                return _called(connection, routine, parameters)
             except psycopg.Error as error:
                 self._mend(self._judged(trial, connection, error, patience_ms), trial, until_ms)
 
@@ -168,11 +168,9 @@ class PostgresRenewer:
 _OF_PARENTS: list[object] = []  # kept, so that nothing closes what a parent process has open
 
 
-def _called(
-    connection: LineConnection, routine: Routine, parameters: Sequence[Parameter], *, prepare: bool
-) -> list[Row]:
+def _called(connection: LineConnection, routine: Routine, parameters: Sequence[Parameter]) -> list[Row]:
     with connection.cursor(binary=True) as cursor:
-        cursor.execute(routine.statement.encode(), parameters, prepare=prepare)
+        cursor.execute(routine.statement.encode(), parameters)
         return cursor.fetchall()
 
 

@@ -134,7 +134,7 @@ class Wire:
             connection = await self._fresh()
             try:
                 async with asyncio.timeout(self._settings.request_ms / 1_000):
-                    return await _called(connection, routine, parameters, prepare=self._settings.notify)
+                    return await _called(connection, routine, parameters)
             except TimeoutError as error:
                 self.close()
                 raise trial.unanswered(self._settings.request_ms) from error
@@ -216,9 +216,7 @@ def is_stale(pgconn: PGconn) -> bool:
     return pgconn.status != ConnStatus.OK or bool(poll.poll(0))
 
 
-async def _called(
-    connection: WireConnection, routine: Routine, parameters: Sequence[Parameter], *, prepare: bool
-) -> list[Row]:
+async def _called(connection: WireConnection, routine: Routine, parameters: Sequence[Parameter]) -> list[Row]:
     async with connection.cursor(binary=True) as cursor:
-        await cursor.execute(routine.statement.encode(), parameters, prepare=prepare)
+        await cursor.execute(routine.statement.encode(), parameters)
         return [] if cursor.description is None else await cursor.fetchall()
