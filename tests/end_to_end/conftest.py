@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.end_to_end.place import Place
-from tests.servers.stores import chosen
+from tests.servers.stores import LOCAL, chosen
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run the scenarios on each backend that processes share; what is about SQLite's file, on SQLite."""
-    if "backend_name" in metafunc.fixturenames:
-        is_by_url = metafunc.definition.get_closest_marker("by_url") is not None
-        names = chosen(besides=["memory"]) if is_by_url else ["sqlite"]
+    if "backend_name" in metafunc.fixturenames and not hasattr(metafunc.module, "backend_name"):
+        names: Sequence[str] = ["sqlite"]
+        if metafunc.definition.get_closest_marker("by_url") is not None:
+            names = chosen(besides=["memory"])
+        elif metafunc.definition.get_closest_marker("on_servers") is not None:
+            names = chosen(besides=LOCAL)
         metafunc.parametrize("backend_name", names, indirect=True, scope="function")
 
 
@@ -36,6 +39,16 @@ def _signals_are_heard() -> Iterator[None]:
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
+
+
+@pytest.fixture
+def place_of_no_server(tmp_path: Path, backend_name: str) -> Iterator[Place]:
+    """A place whose store is on a server of the test's own: the test says which."""
+    place = Place(tmp_path, backend_name, is_served=False)
+    yield place
+    place.close()
+    for process in place.processes:
+        print(f"---- {process.log.name}\n{process.output[-4000:]}")
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ JOBS = 300
 ENDED = {Outcome.STALLED, Outcome.RELEASED, Outcome.COMPLETED}
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def backend_name() -> str:
     """What these tests show promises on."""
     return "redis"

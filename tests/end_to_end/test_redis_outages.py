@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 LONG_DOWN_S = 5.0
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def backend_name() -> str:
     """What these tests show promises on."""
     return "redis"

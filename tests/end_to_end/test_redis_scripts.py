@@ -26,7 +26,7 @@ NAMES = ["mail", "sms", "push", "{mail}", "a{b}c", "{}x"]
 TROUBLE = re.compile("CROSSSLOT|NOPERM|NOSCRIPT|Traceback")
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def backend_name() -> str:
     """What these tests show promises on."""
     return "redis"

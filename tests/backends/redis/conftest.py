@@ -14,6 +14,12 @@ from leasemq.backends.redis.settings import located
 from tests.servers import Proxy, RedisServer, shared
 
 
+@pytest.fixture(autouse=True)
+def backend_name() -> str:
+    """What these tests show promises on."""
+    return "redis"
+
+
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[RedisServer]:
     """A server that the test may harm."""

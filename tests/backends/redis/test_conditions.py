@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 from redis import exceptions as driver
 from redis._parsers import BaseParser  # the driver's own reader of errors
 
+from leasemq.backends.redis import lane
 from leasemq.backends.redis.connecting import Link
 from leasemq.backends.redis.faults import refused
 from leasemq.backends.redis.settings import Credentials, located
@@ -72,10 +74,10 @@ def test_a_read_that_failed_half_way_did_not_happen() -> None:
 
 @pytest.mark.promise("E-59", "P-95", "B14")
 async def test_an_emptied_script_cache_is_filled_again_unseen(own_link: Link, server: RedisServer) -> None:
-    (lane,) = await own_link.route().all()
+    (only,) = await own_link.route().all()
     for number in range(5):
         assert await own_link.call(ADD, "q", 1) == number + 1
-        assert lane.loads == number + 1
+        assert only.loads == number + 1
         server.ask("SCRIPT", "FLUSH")
 
 
@@ -83,12 +85,12 @@ async def test_an_emptied_script_cache_is_filled_again_unseen(own_link: Link, se
 async def test_calls_that_find_the_cache_empty_together_load_a_script_but_once(
     own_link: Link, server: RedisServer
 ) -> None:
-    (lane,) = await own_link.route().all()
+    (only,) = await own_link.route().all()
 
     answers = await asyncio.gather(*(own_link.call(ADD, "q", 1) for _ in range(50)))
 
     assert answers == list(range(1, 51))
-    assert server.info("commandstats")["cmdstat_script|load"]["calls"] == lane.loads == 1
+    assert server.info("commandstats")["cmdstat_script|load"]["calls"] == only.loads == 1
 
 
 @pytest.mark.promise("P-98", "B15")
@@ -150,6 +152,32 @@ async def test_an_answer_that_nobody_asked_for_ends_the_connection() -> None:
     async with puppet(twice) as port:
         link = Link(located(f"redis://127.0.0.1:{port}"))
         assert [await link.call(ADD, "q", 1) for _ in range(3)] == [1, 1, 1]
+        await link.close()
+
+
+@pytest.mark.promise("P-98", "P-82")
+async def test_a_connection_that_was_long_idle_is_tried_out_before_a_write_is_risked_on_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lane, "_PROBE_SECONDS", 0.05)
+    said = [b"+PONG\r\n", b":1\r\n", b"", b"+PONG\r\n", b":2\r\n"]
+    heard: list[bytes] = []
+
+    def answer(command: Sequence[bytes]) -> bytes:
+        heard.append(command[0])
+        return said[len(heard) - 1]
+
+    async with puppet(answer) as port:
+        link = Link(located(f"redis://127.0.0.1:{port}"))
+        assert await link.call(ADD, "q", 1) == 1
+        monkeypatch.setattr(lane, "_IDLE_MS", -1)
+        first = asyncio.ensure_future(link.call(ADD, "q", 1))
+        while len(heard) < 3:  # noqa: ASYNC110  bounded: the puppet hears it in the loop's next turns
+            await asyncio.sleep(0)
+        monkeypatch.undo()
+
+        assert await first == 2
+        assert heard == [b"PING", b"EVALSHA", b"PING", b"PING", b"EVALSHA"]
         await link.close()
 
 

@@ -167,6 +167,7 @@ class Lane:
             raise unreachable(error, self.place) from error
         self._failures = 0
         self._is_leaving = False
+        self._has_work.set()  # what was never sent on the connection before
         self._loaded.clear()
         self._heard_ms = boot_ms()
         return connection
