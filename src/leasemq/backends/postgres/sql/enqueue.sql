@@ -105,6 +105,16 @@ BEGIN
     p_unique_untils := {spread}(p_unique_untils, v_count);
     p_unique_windows := {spread}(p_unique_windows, v_count);
     p_at_mosts := {spread}(p_at_mosts, v_count);
+    -- What stands for the ids and holds the keys is locked in the order that everybody keeps: jobs, then keys.
+    PERFORM {lock_jobs}(v_queue, ARRAY(
+        SELECT j.key FROM {schema}.job AS j WHERE j.queue = v_queue AND j.id = ANY(p_ids)
+        UNION SELECT a.job FROM {schema}.alias AS a WHERE a.queue = v_queue AND a.id = ANY(p_ids)
+        UNION SELECT o.key FROM {schema}.hold AS h CROSS JOIN LATERAL (
+            SELECT j.key FROM {schema}.job AS j WHERE j.queue = v_queue AND j.id = h.id LIMIT 1
+        ) AS o
+        WHERE h.queue = v_queue AND h.key = ANY(p_unique_keys)
+    ));
+    PERFORM FROM {schema}.hold AS h WHERE h.queue = v_queue AND h.key = ANY(p_unique_keys) ORDER BY h.key FOR UPDATE;
     acceptances := '{}'; ids := '{}'; generations := '{}'; states := '{}'; sames := '{}';
     FOR i IN 1..v_count LOOP
         SELECT * INTO STRICT v_one FROM {enqueue_one}(
@@ -133,4 +143,5 @@ BEGIN
     END IF;
     RETURN NEXT;
 END
-$$ SET enable_seqscan = off SET plan_cache_mode = force_generic_plan;
+$$ SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET plan_cache_mode = force_generic_plan;
