@@ -1,9 +1,9 @@
 -- Expires jobs past their ttl, then makes due ones waiting, each up to a limit.
--- Uses: prelude records moves
+-- Uses: prelude asked records moves
 -- Flags: allow-oom
 -- In: limit
 -- Out: promoted, expired, next due or -1
-local limit = ARGS[3]
+local limit = whole(3)
 
 local function entries_before(lane, most)
   local found = most > 0 and call('ZRANGEBYSCORE', P .. lane, '-inf', NOW, 'LIMIT', 0, most) or {}

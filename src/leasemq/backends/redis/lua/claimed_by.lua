@@ -1,5 +1,5 @@
 -- Answers the active leases of one life of a worker, oldest first.
--- Uses: prelude records moves taking
+-- Uses: prelude asked records moves taking
 -- Flags: no-writes
 -- In: incarnation
 -- Out: leases, terms

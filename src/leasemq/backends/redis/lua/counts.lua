@@ -1,5 +1,5 @@
 -- Answers the book's counts and the age of the job that waits longest.
--- Uses: prelude records moves
+-- Uses: prelude asked records moves
 -- Flags: no-writes
 -- In: nothing
 -- Out: scheduled, waiting, active, blocked, completed, failed, cancelled, expired, accepted, removed, refused,

@@ -1,8 +1,9 @@
 -- Stores jobs in their order, or answers what stands for them already.
--- Uses: prelude records moves accepting
+-- Uses: prelude asked records moves accepting
 -- In: is registered (0, 1), terms, items (see accepting)
 -- Out: an answer per item; nil: the queue's name is to be registered first
-local registered, terms, items = ARGS[3], ARGS[4], ARGS[5]
+local registered, terms = whole(3, 0, 1), texts(4)
+local items = rows(5, ITEM, is_item(terms))
 if not book.known then
   if registered == 0 then return false end
   amend('known', 1)

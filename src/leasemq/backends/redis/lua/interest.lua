@@ -1,9 +1,9 @@
 -- Registers who waits for ends of lives, and who follows the queue's events; both lapse in ttl_ms.
--- Uses: prelude records moves
+-- Uses: prelude asked records moves
 -- Flags: allow-oom
 -- In: ttl_ms, follows (0 or 1), lives: generation (4 bytes) and id each
 -- Out: those of the lives that have ended, or are gone
-local ttl_ms, follows, lives = ARGS[3], ARGS[4], ARGS[5]
+local ttl_ms, follows, lives = whole(3, 1, 2 ^ 40), whole(4, 0, 1), texts(5)
 local key, over, flat = P .. 'interest', {}, {}
 for at, name in ipairs(lives) do
   local job = read(sub(name, 5))

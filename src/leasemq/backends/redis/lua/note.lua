@@ -1,5 +1,5 @@
 -- Records progress, log lines, checkpoints and offered children, while the fence is the newest.
--- Uses: prelude records moves
+-- Uses: prelude asked records moves
 -- Flags: allow-oom
 -- In: notes: {job id, fence, nonce, kind, value, number, child or false} each; kinds are progress 1, log 2,
 --     checkpoint 3, offer 4; a child is {ref_name, packed job}
@@ -44,8 +44,12 @@ local function note_one(note)
   return 1
 end
 
+local function is_note(note)
+  return KINDS[note[4]] and (note[4] ~= 4 or is_row(note[7], {'t', 't'}))
+end
+
 local answers = {}
-for at, note in ipairs(ARGS[3]) do
+for at, note in ipairs(rows(3, {'t', 'n', 't', 'n', 't', 'n'}, is_note)) do
   answers[at] = note_one(note)
 end
 finish()

@@ -1,5 +1,5 @@
 -- Pushes the deadlines of leases whose fences are the newest to now + lease_ms; notes the lost ones.
--- Uses: prelude records moves
+-- Uses: prelude asked records moves
 -- Flags: allow-oom
 -- In: held: {job id, fence, nonce} each, lease_ms
 -- Out: an answer per lease: held 1, cancel requested 2, lost 3; 0: that job cannot be read
@@ -18,9 +18,9 @@ local function renew_one(held, lease_ms)
   return has(job.flags, CANCEL) and 2 or 1
 end
 
-local answers = {}
-for at, held in ipairs(ARGS[3]) do
-  answers[at] = renew_one(held, ARGS[4])
+local leases, lease_ms, answers = rows(3, {'t', 'n', 't'}), whole(4), {}
+for at, held in ipairs(leases) do
+  answers[at] = renew_one(held, lease_ms)
 end
 finish()
 return answers

@@ -5,6 +5,21 @@
 -- An answer is {acceptance, generation, state, same payload, id or false: the asked one}.
 local CREATED, EXISTING, SKIPPED, REPLACED, DEBOUNCED, BROKEN = 1, 2, 3, 4, 5, 0
 
+local ITEM = {'t', 'n', 'n', 'i', 'i', 'n', 'n', 'n', 'i', 't', 't'}
+
+local function is_item(terms) -- a check of what the kinds of an item's fields do not say
+  return function(item)
+    local marks, parents = item[7], item[12]
+    if not terms[item[6]] or item[2] > 200 or marks > 7 then return false end
+    if marks > 0 and not (has(marks, RARE) and parsed_rare(item[10])) then return false end
+    if parents and type(parents) ~= 'table' then return false end
+    for _, parent in ipairs(parents or {}) do
+      if not is_row(parent, {'t', 't', 'n'}) then return false end
+    end
+    return true
+  end
+end
+
 local function gives_way(known, item, rare) -- whether the request may replace this record
   if known.state < COMPLETED or not has(item[8], 2 ^ (known.state - COMPLETED)) then return false end
   if not rare or rare.request == NOBODY then return true end

@@ -1,49 +1,68 @@
 -- Refuses arguments of a wrong shape before anything is read or written: what fails later fails half-way.
-local function whole(at, least, most) -- a whole number
-  local value = ARGS[at]
-  local is_number = type(value) == 'number' and value == floor(value)
-  if not is_number or value < (least or 0) or value > (most or 2 ^ 53) then
-    error('argument ' .. at .. ' is not a whole number from ' .. (least or 0))
-  end
-  return value
-end
+local whole, text, texts, wholes, is_row, rows
+do
+  local LEAST, MOST = {n = 0, i = -1, b = 0}, {n = 2 ^ 53, i = 2 ^ 53, b = 1}
 
-local function is_text(value, most)
-  return type(value) == 'string' and #value <= most
-end
-
-local function text(at, most)
-  if not is_text(ARGS[at], most or 1024) then error('argument ' .. at .. ' is not a short text') end
-  return ARGS[at]
-end
-
-local function texts(at, most) -- a list of texts
-  local list = ARGS[at]
-  if type(list) ~= 'table' then error('argument ' .. at .. ' is not a list') end
-  local size = 0
-  for _ in pairs(list) do
-    size = size + 1
+  local function is_whole_number(value, least, most)
+    return type(value) == 'number' and value % 1 == 0 and value >= least and value <= most
   end
-  for place_in = 1, size do
-    if not is_text(list[place_in], most or 1024) then error('argument ' .. at .. ' is not a list of short texts') end
-  end
-  return list
-end
 
-local function wholes(at) -- a list of whole numbers
-  local list = ARGS[at]
-  if type(list) ~= 'table' then error('argument ' .. at .. ' is not a list') end
-  local size = 0
-  for _ in pairs(list) do
-    size = size + 1
+  local function is_text(value, most)
+    return type(value) == 'string' and #value <= most
   end
-  for place_in = 1, size do
-    local value = list[place_in]
-    if type(value) ~= 'number' or value ~= floor(value) or value < 0 or value > 2 ^ 53 then
-      error('argument ' .. at .. ' is not a list of whole numbers')
+
+  local function each(at, is_good, ...) -- a list of which each is good
+    local list, size = ARGS[at], 0
+    if type(list) ~= 'table' then error('argument ' .. at .. ' is not a list') end
+    for _ in pairs(list) do
+      size = size + 1
     end
+    for place_in = 1, size do
+      if not is_good(list[place_in], ...) then error('argument ' .. at .. ' is something else at ' .. place_in) end
+    end
+    return list
   end
-  return list
+
+  function whole(at, least, most) -- a whole number
+    if not is_whole_number(ARGS[at], least or 0, most or 2 ^ 53) then
+      error('argument ' .. at .. ' is not a whole number from ' .. (least or 0))
+    end
+    return ARGS[at]
+  end
+
+  function text(at, most)
+    if not is_text(ARGS[at], most or 1024) then error('argument ' .. at .. ' is not a short text') end
+    return ARGS[at]
+  end
+
+  function texts(at, most) -- a list of texts
+    return each(at, is_text, most or 1024)
+  end
+
+  function wholes(at) -- a list of whole numbers
+    return each(at, is_whole_number, 0, 2 ^ 53)
+  end
+
+  -- Whether fields are of these kinds: whole numbers (n; i: -1 too; b: 0 or 1), texts (t; o: or false).
+  function is_row(row, kinds)
+    if type(row) ~= 'table' then return false end
+    for place_in = 1, #kinds do
+      local kind, value = kinds[place_in], row[place_in]
+      local least = LEAST[kind]
+      if least then
+        if not is_whole_number(value, least, MOST[kind]) then return false end
+      elseif type(value) ~= 'string' and (kind == 't' or value ~= false) then
+        return false
+      end
+    end
+    return true
+  end
+
+  function rows(at, kinds, is_good) -- a list of such lists, each of which is good
+    return each(at, function(row)
+      return is_row(row, kinds) and (not is_good or is_good(row))
+    end)
+  end
 end
 
 whole(1, 0, 2 ^ 48 - 1)

@@ -3,6 +3,12 @@
 -- A lease is {id, record, run, checkpoint or false}, both as they are stored after the claim.
 local LOOK = 64 -- entries of a bucket looked at in one go
 
+local function claimant_at(at) -- who claims, of four arguments from there on
+  return {
+    nonce = text(at), incarnation = text(at + 1), worker = text(at + 2), takes_suspect = whole(at + 3, 0, 1) == 1,
+  }
+end
+
 local function lease_of(job) -- READS what an active job is to be run with
   return {job.id, load(job), run_of(job).raw, extra(job, 'checkpoint')}
 end
