@@ -1,0 +1,160 @@
+"""The feed of events while several sessions write: nothing is passed over, and what follows is told after."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
+
+import psycopg
+import pytest
+import pytest_asyncio
+
+from leasemq.backends.postgres import PostgresBackend
+from leasemq.backends.postgres.functions import Functions
+from leasemq.backends.postgres.settings import Settings
+from leasemq.protocol.insight import BEGINNING, EVENT_AGE_MS, Event, EventKind
+from leasemq.testing.conformance.builders import new_job
+from leasemq.testing.manual_clock import ManualClock
+from tests.backends.postgres.conftest import Operator, becomes, placed, settings_for
+
+QUEUE = "mail"
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    """The backend's clock."""
+    return ManualClock()
+
+
+@pytest.fixture
+def settings(postgres_url: str, schema: str, clock: ManualClock) -> Settings:
+    """How the test's schema is used."""
+    return settings_for(postgres_url, schema, clock=clock)
+
+
+@pytest_asyncio.fixture
+async def backend(settings: Settings) -> AsyncIterator[PostgresBackend]:
+    """A backend on the test's schema."""
+    made = PostgresBackend(settings)
+    await made.prepare()
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+def slow(postgres_url: str) -> Iterator[Operator]:
+    """A session whose transactions stay open until it commits."""
+    with psycopg.connect(postgres_url) as connection:
+        yield connection
+
+
+async def told(backend: PostgresBackend, cursor: str = BEGINNING) -> Sequence[Event]:
+    """All events after a cursor."""
+    return (await backend.events(QUEUE, cursor, 1_000)).events
+
+
+@pytest.mark.promise("P-62", "P-94")
+async def test_an_event_is_told_at_once_and_one_that_is_committed_late_is_not_passed_over(
+    backend: PostgresBackend, settings: Settings, slow: Operator
+) -> None:
+    await backend.enqueue(QUEUE, [new_job("late"), new_job("quick")])
+    cancel = Functions(settings.schema).routine("cancel")
+    slow.execute(f"SELECT {cancel.qualified}(NULL, NULL, '{QUEUE}', ARRAY['late'], NULL)".encode())
+    await backend.cancel(QUEUE, ["quick"])
+
+    first = await backend.events(QUEUE, BEGINNING, 1_000)
+    slow.commit()
+    rest = await told(backend, first.cursor)
+
+    enqueued = EventKind.ENQUEUED
+    assert [(event.ref.id, event.kind) for event in first.events] == [
+        ("late", enqueued), ("quick", enqueued), ("quick", EventKind.CANCELLED),
+    ]  # fmt: skip
+    assert [(event.ref.id, event.kind) for event in rest] == [("late", EventKind.CANCELLED)]
+    assert await told(backend) == (*first.events, *rest)
+
+
+@pytest.mark.promise("P-62")
+async def test_a_job_that_waited_for_its_id_is_told_of_after_what_made_way_for_it(
+    backend: PostgresBackend, settings: Settings, slow: Operator, operator: Operator
+) -> None:
+    await backend.enqueue(QUEUE, [new_job("j")])
+    slow.execute(placed("DELETE FROM {s}.ready", settings.schema))
+    slow.execute(placed("DELETE FROM {s}.job", settings.schema))
+    waiting = asyncio.create_task(backend.enqueue(QUEUE, [new_job("j")]))
+    await becomes(lambda: _waits(operator, settings.schema), "the enqueue waits for the removal")
+    slow.execute(
+        placed(
+            "INSERT INTO {s}.event (queue, count, seq, at_ms, ids, lives, whats, attempts) SELECT key, 1,"
+            " nextval('{s}.event_seq'), 0, ARRAY['j'], ARRAY[1], ARRAY[180], ARRAY[0] FROM {s}.queue",
+            settings.schema,
+        )
+    )
+    slow.execute(
+        placed(
+            "INSERT INTO {s}.tally (queue, removed, waiting) SELECT key, 1, -1 FROM {s}.queue",
+            settings.schema,
+        )
+    )
+    slow.commit()
+    await waiting
+
+    events = await told(backend)
+    (record,) = await backend.get(QUEUE, ["j"])
+
+    assert [event.kind for event in events] == [EventKind.ENQUEUED, EventKind.REMOVED, EventKind.ENQUEUED]
+    assert record is not None
+    assert await told(backend, record.born) == events[-1:]
+
+
+def _waits(operator: Operator, name: str) -> bool:
+    found = operator.execute(
+        "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s AND wait_event_type = 'Lock'",
+        (name,),
+    )
+    return int(found.fetchall()[0][0]) > 0
+
+
+@pytest.mark.promise("P-62")
+async def test_readers_that_come_at_the_same_time_are_told_the_same(
+    backend: PostgresBackend, settings: Settings
+) -> None:
+    second = PostgresBackend(settings)
+    for number in range(40):
+        await backend.enqueue(QUEUE, [new_job(f"j{number}")])
+    await second.events(QUEUE, None, 0)
+    for number in range(40):
+        await backend.cancel(QUEUE, [f"j{number}"])
+
+    one, other = await asyncio.gather(told(backend), told(second))
+
+    assert one == other
+    assert len(one) == 80
+    await second.close()
+
+
+@pytest.mark.promise("P-62", "P-43")
+async def test_a_sweep_folds_what_was_counted_and_forgets_what_is_old(
+    backend: PostgresBackend, settings: Settings, clock: ManualClock, operator: Operator
+) -> None:
+    for number in range(60):
+        await backend.enqueue(QUEUE, [new_job(f"j{number}")])
+    await backend.cancel(QUEUE, [f"j{number}" for number in range(50)])
+    before = await backend.counts(QUEUE)
+    clock.advance(EVENT_AGE_MS)
+    await backend.cancel(QUEUE, ["j55"])
+
+    assert await backend.prune(QUEUE, 0) == 0
+
+    counts = await backend.counts(QUEUE)
+    assert (counts.accepted, counts.cancelled, counts.waiting) == (
+        60,
+        before.cancelled + 1,
+        before.waiting - 1,
+    )
+    assert [(event.ref.id, event.kind) for event in (await backend.events(QUEUE, "", 1_000)).events] == [
+        ("j55", EventKind.CANCELLED)
+    ]
+    for table in ("tally", "event"):
+        found = operator.execute(placed(f"SELECT count(*) FROM {{s}}.{table}", settings.schema))  # noqa: S608  our names
+        assert int(found.fetchall()[0][0]) == 1
