@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import select
-import time
+import threading
 from collections.abc import Coroutine, Sequence
 from typing import TypeVar
 
@@ -122,7 +122,7 @@ class PostgresRenewer:
         match remedy:
             case Remedy.REPEAT:
                 dice = random.random()  # noqa: S311 - spreads those who collided; no secret hangs on it
-                time.sleep(dice * REPEAT_MS * trial.repeats / 1_000)
+                threading.Event().wait(dice * REPEAT_MS * trial.repeats / 1_000)
             case Remedy.RECONNECT:
                 self.close()
             case Remedy.INSTALL:
