@@ -6,7 +6,7 @@ INSTALLED := .venv/.installed
 
 SERVERS := build/.servers
 
-.PHONY: help test check demo mutants fuzz stress long promises format clean
+.PHONY: help test check demo mutants fuzz stress long bench promises format clean
 
 help:
 	@echo "make demo      jobs on a durable queue while workers are killed and frozen; ends with 'lost 0'"
@@ -16,6 +16,7 @@ help:
 	@echo "make fuzz      the random tests with new random examples, and more of them"
 	@echo "make stress    ARGS='tests/worker/test_outages.py': these tests, 20 times, while every core is busy"
 	@echo "make long      the shows at their full size, which take minutes"
+	@echo "make bench     BACKEND=redis ARGS='drain latency': LeaseMQ beside its peers, in interleaved rounds"
 	@echo "make promises  the table promise x backend of the last make test"
 	@echo "make format    let ruff format and sort the source"
 	@echo "make clean     remove what was built, .venv too"
@@ -49,6 +50,9 @@ stress: $(INSTALLED) $(SERVERS)
 
 long: $(INSTALLED) $(SERVERS)
 	LEASEMQ_LONG=1 .venv/bin/python -m pytest -q -s -m long $(ARGS)
+
+bench: $(INSTALLED)
+	.venv/bin/python -m bench $(BACKEND) $(ARGS)
 
 promises: $(INSTALLED)
 	.venv/bin/python scripts/promises.py $(ARGS)
