@@ -109,6 +109,17 @@ async def test_many_jobs_of_several_queues_are_one_transaction(
         assert [(await app.queue(queue).counts()).waiting for queue in ("a", "b")] == [2, 1]
 
 
+async def test_many_jobs_of_one_queue_are_answered_in_the_same_order(
+    app: App, send: Task[[str], str], engine: AsyncEngine
+) -> None:
+    async with app, AsyncSession(engine) as session:
+        calls = [send.options(id=name).call(name) for name in ("a", "b", "c")]
+        jobs = await send.options(session=session).enqueue_many(calls)
+        await session.commit()
+
+        assert [job.id for job in jobs] == ["a", "b", "c"]
+
+
 @pytest.mark.promise("P-40")
 async def test_a_strict_call_hears_of_a_conflict_inside_of_a_transaction(
     app: App, send: Task[[str], str], engine: AsyncEngine

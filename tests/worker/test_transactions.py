@@ -221,6 +221,53 @@ def test_a_stale_attempt_writes_nothing_and_hears_of_it_before_it_does(bank: Ban
     on_sqlite(play, bank)
 
 
+@pytest.mark.promise("P-11")
+def test_a_job_that_nobody_owns_at_the_end_of_its_block_keeps_none_of_it(bank: Bank) -> None:
+    heard: list[str] = []
+
+    async def play(stage: Stage) -> None:
+        async def work(ctx: Ctx) -> None:
+            try:
+                async with ctx.transaction() as connection:
+                    await connection.execute(ENTRY, (ctx.job_id, ctx.attempt))
+                    if ctx.attempt == 1:
+                        release = decide(ctx._lease, Interrupted(), settlement_id=1)
+                        assert (
+                            await stage.backend.joined(connection).settle(QUEUE, release) is Settled.APPLIED
+                        )
+            except LeaseLost as error:
+                heard.append(str(error))
+                raise
+
+        stage.task("work", work)
+        record, _ = await ended(stage, "work", lease_ms=600)
+
+        assert len(heard) == 1
+        assert (record.state, record.attempts, record.stalls) == (State.COMPLETED, 2, 1)
+        assert await bank.entries() == [(record.ref.id, 2)]
+
+    on_sqlite(play, bank)
+
+
+@pytest.mark.slow
+@pytest.mark.promise("P-15")
+def test_an_attempt_goes_on_after_a_failed_block_with_its_lease_renewed(bank: Bank) -> None:
+    async def play(stage: Stage) -> None:
+        async def work(ctx: Ctx) -> None:
+            with pytest.raises(sqlite3.OperationalError):
+                async with ctx.transaction() as connection:
+                    await connection.execute("insert into nowhere values (1)")
+            await asyncio.sleep(patience_s)
+
+        patience_s = 1.5
+        stage.task("work", work)
+        record, _ = await ended(stage, "work", lease_ms=600)
+
+        assert (record.state, record.attempts, record.stalls) == (State.COMPLETED, 1, 0)
+
+    on_sqlite(play, bank)
+
+
 @pytest.mark.promise("P-50", "P-51")
 def test_a_job_that_was_cancelled_before_the_block_ends_cancelled_without_its_rows(bank: Bank) -> None:
     heard: list[BaseException] = []

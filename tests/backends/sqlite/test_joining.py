@@ -6,7 +6,7 @@ import asyncio
 import sqlite3
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,10 @@ from sqlalchemy.ext.asyncio import (
 )
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
-from leasemq.backends.sqlite import SqliteBackend
-from leasemq.backends.sqlite.joining import SqliteJoined
-from leasemq.errors import BackendUnavailable, InvalidSession, Refused
+from leasemq.backends.sqlite import SqliteBackend, accepting
+from leasemq.backends.sqlite.joining import SqliteJoined, step_on
+from leasemq.backends.sqlite.step import Step
+from leasemq.errors import BackendUnavailable, CorruptRecord, InvalidSession, Refused
 from leasemq.sessions import run_through
 from leasemq.testing.conformance import builders
 
@@ -162,6 +163,46 @@ def test_a_refused_enqueue_leaves_the_callers_transaction_as_it_was(
 
     assert connection.execute("select name from account").fetchall() == [("ada",)]
     assert accepted(backend) == 0
+
+
+def test_a_step_that_failed_half_way_leaves_nothing_of_it(
+    backend: SqliteBackend, connect: Callable[..., sqlite3.Connection]
+) -> None:
+    connection = connect()
+    connection.execute("insert into account values ('ada', 5)")
+
+    def fail(step: Step) -> None:
+        accepting.enqueue(step, "q", [builders.new_job("j")])
+        step.finish()
+        raise ValueError("as if a record could not be read")
+
+    with pytest.raises(CorruptRecord):
+        step_on(connection, backend._settings, fail)
+    connection.commit()
+
+    assert accepted(backend) == 0
+    assert connection.execute("select name from account").fetchall() == [("ada",)]
+
+
+def test_the_lock_is_taken_before_anything_is_read(
+    backend: SqliteBackend, connect: Callable[..., sqlite3.Connection]
+) -> None:
+    connection, other = connect(isolation_level=None), connect(timeout=0)
+
+    def meanwhile(statement: str) -> None:
+        if "INSERT INTO leasemq_job" in statement:
+            with suppress(sqlite3.OperationalError), other:  # locked out, as it should be
+                other.execute("insert into account values ('bob', 1)")
+
+    run_through(backend.enqueue("q", [builders.new_job("first")]))
+    connection.execute("begin")
+    connection.set_trace_callback(meanwhile)
+    put(backend.joined(connection), "j")
+    connection.set_trace_callback(None)
+    connection.execute("commit")
+
+    assert accepted(backend) == 2
+    assert other.execute("select * from account").fetchall() == []
 
 
 def test_connections_that_cannot_hold_a_job_back_are_refused_with_what_to_do(

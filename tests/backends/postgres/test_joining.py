@@ -1,0 +1,194 @@
+"""The caller's own connection to the server: what it may be, what it decides, and transactions of our own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import psycopg
+import pytest
+import pytest_asyncio
+from psycopg.rows import dict_row
+from sqlalchemy import create_engine
+from sqlalchemy.orm import Session
+
+from leasemq import App, State
+from leasemq.backends.postgres import PostgresBackend, from_url
+from leasemq.backends.postgres.settings import located
+from leasemq.errors import BackendUnavailable, IndeterminateWrite, InvalidSession, JobNotFound
+from leasemq.task import Task
+from leasemq.testing.conformance import builders
+from tests.backends.postgres.conftest import Operator
+from tests.servers.stores import ServedStore, served_store
+
+pytestmark = pytest.mark.promise("P-114", "P-94")
+
+Connect = Callable[..., psycopg.Connection[Any]]
+
+
+@pytest.fixture
+def served() -> Iterator[ServedStore]:
+    """A store of the test's own."""
+    store = served_store("postgres")
+    yield store
+    store.drop()
+
+
+@pytest.fixture
+def app(served: ServedStore) -> Iterator[App]:
+    """An open app for callers without a loop."""
+    with App(served.url) as app:
+        yield app
+
+
+@pytest.fixture
+def send(app: App) -> Task[[str], str]:
+    @app.task(name="send")
+    async def send(to: str) -> str:
+        return to
+
+    return send
+
+
+@pytest.fixture
+def connect(served: ServedStore) -> Iterator[Connect]:
+    """Open connections as a program does; they are closed at the end."""
+    opened: list[psycopg.Connection[Any]] = []
+
+    def connect(**options: Any) -> psycopg.Connection[Any]:  # Any: psycopg.connect's own options
+        opened.append(psycopg.connect(located(served.url).conninfo, **options))
+        return opened[-1]
+
+    yield connect
+    for one in opened:
+        one.close()
+
+
+def test_the_callers_commit_stores_the_job_and_the_callers_rollback_takes_it_back(
+    send: Task[[str], str], connect: Connect
+) -> None:
+    connection = connect(row_factory=dict_row)
+    stored = send.options(session=connection).enqueue_sync("ada")
+    connection.commit()
+    taken_back = send.options(session=connection).enqueue_sync("bob")
+    connection.rollback()
+
+    assert stored.state_sync() is State.WAITING
+    with pytest.raises(JobNotFound):
+        taken_back.state_sync()
+    assert connection.execute("select 1 as one").fetchone() == {"one": 1}
+
+
+def test_a_savepoint_that_is_rolled_back_takes_its_jobs_along(
+    send: Task[[str], str], connect: Connect
+) -> None:
+    connection = connect(autocommit=True)
+    with connection.transaction():
+        outer = send.options(session=connection).enqueue_sync("ada")
+        with connection.transaction(force_rollback=True):
+            inner = send.options(session=connection).enqueue_sync("bob")
+
+    assert outer.state_sync() is State.WAITING
+    with pytest.raises(JobNotFound):
+        inner.state_sync()
+
+
+def test_connections_that_cannot_hold_a_job_back_are_refused_with_what_to_do(
+    app: App, send: Task[[str], str], connect: Connect
+) -> None:
+    closed, failed = connect(), connect()
+    closed.close()
+    with pytest.raises(psycopg.errors.UndefinedTable):
+        failed.execute("select * from nowhere")
+    cases: dict[str, Any] = {
+        "autocommit": connect(autocommit=True),
+        "template1": connect(dbname="template1"),
+        "closed": closed,
+        "has failed": failed,
+        "a psycopg connection": object(),
+        "sqlite3": Session(create_engine("sqlite://")),
+    }
+    for told, session in cases.items():
+        with pytest.raises(InvalidSession, match=told):
+            send.options(session=session).enqueue_sync("ada")
+    cases["sqlite3"].close()
+    assert app.call_sync(app.queue("default").counts).accepted == 0
+
+
+def test_a_refusal_that_is_seen_from_here_spoils_no_transaction(
+    send: Task[[str], str], connect: Connect
+) -> None:
+    connection = connect(dbname="template1")
+    with pytest.raises(InvalidSession):
+        send.options(session=connection).enqueue_sync("ada")
+
+    assert connection.execute("select 1").fetchone() == (1,)
+
+
+@pytest_asyncio.fixture
+async def backend(served: ServedStore) -> AsyncIterator[PostgresBackend]:
+    backend = from_url(served.url)
+    await backend.prepare()
+    yield backend
+    await backend.close()
+
+
+async def _is_gone(operator: Operator, pid: int) -> None:
+    look = "select count(*) from pg_stat_activity where pid = %s"
+
+    def count() -> int:
+        row = operator.execute(look, (pid,)).fetchone()
+        return 0 if row is None else int(row[0])
+
+    async with asyncio.timeout(10):
+        while await asyncio.to_thread(count):
+            pass
+
+
+@pytest.mark.promise("P-02")
+async def test_the_server_ends_the_transaction_of_an_owner_that_has_fallen_silent(
+    backend: PostgresBackend, operator: Operator
+) -> None:
+    await backend.enqueue("q", [builders.new_job("j")])
+    (lease,) = (await backend.claim("q", 1, 1, builders.claimant())).leases
+    async with backend.transaction(blocks=False, idle_ms=200) as joined:
+        session: Any = joined.session
+        await joined.check("q", "j", lease.fence)
+        await _is_gone(operator, session.info.backend_pid)
+        with pytest.raises(BackendUnavailable):
+            await joined.settle("q", builders.complete(lease))
+        assert not await joined.roll_back()
+
+    assert await backend.settle("q", [builders.stall(lease)])
+    (record,) = await backend.get("q", ["j"])
+    assert record is not None
+    assert (record.state, record.stalls) == (State.WAITING, 1)
+
+
+@pytest.mark.promise("P-04")
+async def test_a_commit_whose_connection_is_gone_is_in_doubt(
+    backend: PostgresBackend, operator: Operator
+) -> None:
+    async with backend.transaction(blocks=False, idle_ms=30_000) as joined:
+        session: Any = joined.session
+        await joined.enqueue("q", [builders.new_job("j")])
+        pid = session.info.backend_pid
+        await asyncio.to_thread(operator.execute, "select pg_terminate_backend(%s)", (pid,))
+        await _is_gone(operator, pid)
+        with pytest.raises(IndeterminateWrite):
+            await joined.commit()
+
+
+async def test_a_deferred_constraint_of_the_owners_is_the_owners_error(
+    backend: PostgresBackend, served: ServedStore
+) -> None:
+    async with backend.transaction(blocks=False, idle_ms=30_000) as joined:
+        session: Any = joined.session
+        await session.execute("create temp table one (n int unique deferrable initially deferred)")
+        await joined.enqueue("q", [builders.new_job("j")])
+        await session.execute("insert into one values (1), (1)")
+        with pytest.raises(psycopg.errors.UniqueViolation):
+            await joined.commit()
+
+    assert list(await backend.get("q", ["j"])) == [None]
