@@ -74,8 +74,8 @@ class BlockingCaller:
     def _connected(self, home: Address | None) -> BlockingConnection:
         """Answer an open connection. Raises: RedisError, OSError."""
         connection = self._connections.get(home)
-        if connection is not None and connection.is_connected and not connection.can_read(0):
-            return connection  # nothing to be read: neither its end nor somebody's answer
+        if connection is not None and _is_idle(connection):
+            return connection
         self._given_up(home)
         settings = self._settings
         if home is not None:
@@ -121,6 +121,14 @@ def _primary(settings: Settings, sentinel: Address) -> BlockingConnection:
         return connection
     connection.disconnect()
     raise driver.ConnectionError(f"{address}, which Sentinel names, is no primary")
+
+
+def _is_idle(connection: BlockingConnection) -> bool:
+    """Whether there is nothing to be read on it: neither its end nor somebody's answer."""
+    try:
+        return connection.is_connected and not connection.can_read(0)
+    except (driver.RedisError, OSError):
+        return False
 
 
 def _opened(connection: BlockingConnection) -> BlockingConnection:

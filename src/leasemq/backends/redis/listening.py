@@ -31,7 +31,7 @@ from leasemq.protocol.model import Ref, Wake
 
 INTEREST_MS = 60_000  # how long an interest stands when nobody renews it
 RENEW_MS = 20_000
-SILENCE_MS = 20_000  # after which a server must show that it is there
+SILENCE_MS = 30_000  # after which a server must show that it is there
 
 _INTEREST = script("interest")
 _AT_ONCE = 1_000  # interests registered in one call
