@@ -13,7 +13,7 @@ from leasemq.protocol.checks import check_priority
 from leasemq.protocol.insight import CancelAnswer, Change, Changed
 from leasemq.protocol.model import Ref, State
 
-PART: Final = 1_000  # jobs of one call: whoever else calls the server waits for one
+PART: Final = 500  # jobs of one call: whoever else calls the server waits for one
 _CHANGES = (Change.DONE, Change.ILLEGAL, Change.NOT_FOUND, Change.CONFLICT)  # as operating.lua numbers them
 _CANCELS = (
     CancelAnswer.CANCELLED, CancelAnswer.CANCELLING, CancelAnswer.FINISHED, CancelAnswer.NOT_FOUND,
