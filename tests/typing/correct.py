@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -186,6 +187,23 @@ def parent_in_thread(ctx: Ctx) -> str:
     child = ctx.enqueue_sync(send_mail.options(id="m").call("ada", subject="hello"))
     assert_type(child, Job[bool])
     return child.id
+
+
+@app.task
+async def transfer(ctx: Ctx, amount: int) -> int:
+    async with ctx.transaction() as connection:
+        await connection.execute("update account set balance = balance - ?", (amount,))
+        assert_type(await greet.options(session=connection).enqueue("ada"), Job[str])
+        ctx.complete(amount)
+    return amount
+
+
+@app.task
+def transfer_in_thread(ctx: Ctx, own: str) -> None:
+    with sqlite3.connect(own) as file, ctx.transaction_sync(file) as connection:
+        assert_type(connection, sqlite3.Connection)
+        jobs = resize.options(session=file).enqueue_many_sync([("a.png", 3)])
+        assert_type(jobs, list[Job[tuple[int, int]]])
 
 
 class Refused(Exception):
