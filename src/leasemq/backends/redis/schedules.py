@@ -81,14 +81,18 @@ async def schedules(calls: Calls) -> Sequence[Schedule]:
     async for part in parts(calls, "enrolled", SCHEDULES, b""):
         for name, queue in zip(part[::2], part[1::2], strict=True):
             queues.setdefault(queue, set()).add(name.decode())
-    found: dict[str, Schedule] = {}
-    for queue, names in queues.items():
-        listed = sorted(names)
-        for start in range(0, len(listed), _PART):
-            for each in await _read(calls, queue.decode(), listed[start : start + _PART]):
-                if each is not None:
-                    found[each.name] = each
+    found = {
+        each.name: each for queue, names in queues.items() for each in await _all(calls, queue, sorted(names))
+    }  # by name: one that moves meanwhile may come twice
     return tuple(sorted(found.values(), key=lambda schedule: schedule.name.encode()))
+
+
+async def _all(calls: Calls, queue: bytes, names: Sequence[str]) -> list[Schedule]:
+    """Read those of these schedules that there are."""
+    found: list[Schedule | None] = []
+    for start in range(0, len(names), _PART):
+        found += await _read(calls, queue.decode(), names[start : start + _PART])
+    return [schedule for schedule in found if schedule is not None]
 
 
 async def advance_schedule(
