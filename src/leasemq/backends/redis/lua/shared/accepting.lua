@@ -3,8 +3,6 @@
 -- An item is {id, priority + 100, delay, due or -1, ttl or -1, place in the list of terms, marks, reuse,
 -- at most or -1, rare block, payload, parents or false}; reuse has the bit 2^(state - 5) of each state.
 -- An answer is {acceptance, generation, state, same payload, id or false: the asked one}.
-local CREATED, EXISTING, SKIPPED, REPLACED, DEBOUNCED, BROKEN = 1, 2, 3, 4, 5, 0
-
 local ITEM = {'t', 'n', 'n', 'i', 'i', 'n', 'n', 'n', 'i', 't', 't'}
 
 local function is_item(terms) -- a check of what the kinds of an item's fields do not say
@@ -20,158 +18,163 @@ local function is_item(terms) -- a check of what the kinds of an item's fields d
   end
 end
 
-local function gives_way(known, item, rare) -- whether the request may replace this record
-  if known.state < COMPLETED or not has(item[8], 2 ^ (known.state - COMPLETED)) then return false end
-  if not rare or rare.request == NOBODY then return true end
-  local its = rare_of(known)
-  return not its or its.request ~= rare.request
-end
+local accept
+do
+  local CREATED, EXISTING, SKIPPED, REPLACED, DEBOUNCED, BROKEN = 1, 2, 3, 4, 5, 0
 
-local function existing(known, item, terms)
-  if known.corrupt and not has(known.flags or 0, UNREADABLE) then return {BROKEN, 0, 0, 0, known.id} end
-  local same = task_of(known) == sub(terms[item[6]], TERM_SIZE + 1) and payload_of(known) == item[11]
-  return {EXISTING, known.generation, known.state, same and 1 or 0, known.id ~= item[1] and known.id}
-end
-
-local function standing_for(id) -- the job that it was merged into, if it was; and its own
-  local own = read_whole(id)
-  local merged = booked('aliases') > 0 and call('HGET', P .. 'aliases', id)
-  if not merged then return own, own end
-  return read_whole(merged), own
-end
-
-local function live_holder(key) -- WRITES: a holder past its ttl would never start, so it expires
-  local hold = holder(key)
-  if not hold then return nil end
-  local job = read(hold.id)
-  if not job or job.generation ~= hold.generation then return hold end
-  if job.corrupt and has(job.flags or 0, UNREADABLE) and hold.mode ~= THROTTLE then return nil end
-  if job.corrupt or not is_overdue(job) then return hold end
-  expire(job)
-  return holder(key)
-end
-
-local function renamed_terms(job, task) -- WRITES: the terms of a job under another task; 0 and they: inline
-  local blob = sub(terms_blob(job) or '', 1, TERM_SIZE) .. task
-  return number_terms(blob), blob
-end
-
-local function put_off(job, window_ms, at_most_ms) -- when a debounced job is due
-  local quiet = NOW + window_ms
-  return at_most_ms < 0 and quiet or math.max(NOW, math.min(quiet, job.created + at_most_ms))
-end
-
-local function merge(item, rare, hold, terms) -- WRITES
-  local skipped = {SKIPPED, hold.generation, 0, 1, hold.id}
-  local job = read_whole(hold.id)
-  if not job or job.generation ~= hold.generation then return skipped end
-  if job.corrupt then
-    if not has(job.flags or 0, UNREADABLE) then return {BROKEN, 0, 0, 0, hold.id} end
-    skipped[3] = job.state
-    return skipped
+  local function gives_way(known, item, rare) -- whether the request may replace this record
+    if known.state < COMPLETED or not has(item[8], 2 ^ (known.state - COMPLETED)) then return false end
+    if not rare or rare.request == NOBODY then return true end
+    local its = rare_of(known)
+    return not its or its.request ~= rare.request
   end
-  skipped[3] = job.state
-  -- A throttled key may outlive its holder, whose id is then another job's, which never had the key.
-  local its = rare_of(job)
-  local is_its_own = its and has(job.marks, UNIQUE) and its.key == rare.key
-  local is_mode = rare.mode == REPLACE or rare.mode == DEBOUNCE
-  local is_early = job.state < ACTIVE or job.state == BLOCKED
-  if not (is_its_own and is_mode and is_early) or attempts_of(job) > 0 then return skipped end
-  local number, blob = renamed_terms(job, sub(terms[item[6]], TERM_SIZE + 1))
-  its.overrides, its.headers = rare.overrides, rare.headers
-  its.terms = number == 0 and blob or ''
-  job.terms = number
-  count('aliases', call('HSET', P .. 'aliases', item[1], job.id))
-  call('SADD', P .. 'm:' .. job.id, item[1])
-  job.flags = with(job.flags, EXTRA)
-  local acceptance = REPLACED
-  if rare.mode == DEBOUNCE then
-    acceptance = DEBOUNCED
-    local due = put_off(job, rare.window - 1, item[9])
-    if job.state == BLOCKED then
-      job.due = due
-      tell(job, TOLD.replaced)
-    else
-      leave(job)
-      job.due = due
-      place(job, first_state(job), TOLD.replaced)
+
+  local function existing(known, item, terms)
+    if known.corrupt and not has(known.flags or 0, UNREADABLE) then return {BROKEN, 0, 0, 0, known.id} end
+    local same = task_of(known) == sub(terms[item[6]], TERM_SIZE + 1) and payload_of(known) == item[11]
+    return {EXISTING, known.generation, known.state, same and 1 or 0, known.id ~= item[1] and known.id}
+  end
+
+  local function standing_for(id) -- the job that it was merged into, if it was; and its own
+    local own = read_whole(id)
+    local merged = booked('aliases') > 0 and call('HGET', P .. 'aliases', id)
+    if not merged then return own, own end
+    return read_whole(merged), own
+  end
+
+  local function live_holder(key) -- WRITES: a holder past its ttl would never start, so it expires
+    local hold = holder(key)
+    if not hold then return nil end
+    local job = read(hold.id)
+    if not job or job.generation ~= hold.generation then return hold end
+    if job.corrupt and has(job.flags or 0, UNREADABLE) and hold.mode ~= THROTTLE then return nil end
+    if job.corrupt or not is_overdue(job) then return hold end
+    expire(job)
+    return holder(key)
+  end
+
+  local function renamed_terms(job, task) -- WRITES: the terms of a job under another task; 0 and they: inline
+    local blob = sub(terms_blob(job) or '', 1, TERM_SIZE) .. task
+    return number_terms(blob), blob
+  end
+
+  local function put_off(job, window_ms, at_most_ms) -- when a debounced job is due
+    local quiet = NOW + window_ms
+    return at_most_ms < 0 and quiet or math.max(NOW, math.min(quiet, job.created + at_most_ms))
+  end
+
+  local function merge(item, rare, hold, terms) -- WRITES
+    local skipped = {SKIPPED, hold.generation, 0, 1, hold.id}
+    local job = read_whole(hold.id)
+    if not job or job.generation ~= hold.generation then return skipped end
+    if job.corrupt then
+      if not has(job.flags or 0, UNREADABLE) then return {BROKEN, 0, 0, 0, hold.id} end
+      skipped[3] = job.state
+      return skipped
     end
-  else
-    tell(job, TOLD.replaced)
+    skipped[3] = job.state
+    -- A throttled key may outlive its holder, whose id is then another job's, which never had the key.
+    local its = rare_of(job)
+    local is_its_own = its and has(job.marks, UNIQUE) and its.key == rare.key
+    local is_mode = rare.mode == REPLACE or rare.mode == DEBOUNCE
+    local is_early = job.state < ACTIVE or job.state == BLOCKED
+    if not (is_its_own and is_mode and is_early) or attempts_of(job) > 0 then return skipped end
+    local number, blob = renamed_terms(job, sub(terms[item[6]], TERM_SIZE + 1))
+    its.overrides, its.headers = rare.overrides, rare.headers
+    its.terms = number == 0 and blob or ''
+    job.terms = number
+    count('aliases', call('HSET', P .. 'aliases', item[1], job.id))
+    call('SADD', P .. 'm:' .. job.id, item[1])
+    job.flags = with(job.flags, EXTRA)
+    local acceptance = REPLACED
+    if rare.mode == DEBOUNCE then
+      acceptance = DEBOUNCED
+      local due = put_off(job, rare.window - 1, item[9])
+      if job.state == BLOCKED then
+        job.due = due
+        tell(job, TOLD.replaced)
+      else
+        leave(job)
+        job.due = due
+        place(job, first_state(job), TOLD.replaced)
+      end
+    else
+      tell(job, TOLD.replaced)
+    end
+    store(job, item[11], packed_rare(its))
+    return {acceptance, job.generation, job.state, 1, job.id}
   end
-  store(job, item[11], packed_rare(its))
-  return {acceptance, job.generation, job.state, 1, job.id}
-end
 
-local function new_rare(item, rare, number, blob) -- the rare block of a new job, with its terms if they must
-  if number > 0 then return item[10] end
-  rare = rare or {
-    request = NOBODY, ttl = 0, trail = 0, window = 0, mode = 0, ends = 0, creator_generation = 0, key = '',
-    creator_queue = '', creator_id = '', overrides = '', headers = '',
-  }
-  rare.terms = blob
-  return packed_rare(rare), rare
-end
+  local function new_rare(item, rare, number, blob) -- the rare block of a new job, with its terms if they must
+    if number > 0 then return item[10] end
+    rare = rare or {
+      request = NOBODY, ttl = 0, trail = 0, window = 0, mode = 0, ends = 0, creator_generation = 0, key = '',
+      creator_queue = '', creator_id = '', overrides = '', headers = '',
+    }
+    rare.terms = blob
+    return packed_rare(rare), rare
+  end
 
-local function open_parents(job, parents) -- WRITES
-  local flat, policies, order = {}, {}, {}
-  for _, parent in ipairs(parents) do
-    local name = pack('>I2', #parent[1]) .. parent[1] .. parent[2]
-    if not policies[name] then order[#order + 1] = name end
-    policies[name] = parent[3]
+  local function open_parents(job, parents) -- WRITES
+    local flat, policies, order = {}, {}, {}
+    for _, parent in ipairs(parents) do
+      local name = pack('>I2', #parent[1]) .. parent[1] .. parent[2]
+      if not policies[name] then order[#order + 1] = name end
+      policies[name] = parent[3]
+    end
+    for at, name in ipairs(order) do
+      flat[#flat + 1] = name
+      flat[#flat + 1] = pack('>I4B', at, policies[name])
+    end
+    spread('HSET', P .. 'p:' .. job.id, flat)
+    attach_to_parents(job, parents)
   end
-  for at, name in ipairs(order) do
-    flat[#flat + 1] = name
-    flat[#flat + 1] = pack('>I4B', at, policies[name])
-  end
-  spread('HSET', P .. 'p:' .. job.id, flat)
-  attach_to_parents(job, parents)
-end
 
-local function create(item, rare, generation, last_fence, terms) -- WRITES
-  local blob = terms[item[6]]
-  local terms_number = number_terms(blob)
-  local block
-  block, rare = new_rare(item, rare, terms_number, blob), rare
-  local due = item[4] >= 0 and item[4] or NOW + item[3]
-  local job = {
-    id = item[1], flags = 0, marks = item[7], priority = item[2], number = count('numbers', 1), created = NOW,
-    due = math.max(due, NOW), expires = item[5] >= 0 and NOW + item[5] or 0, generation = generation,
-    terms = terms_number, rare = rare or false,
-  }
-  if terms_number == 0 then job.marks = with(job.marks, RARE) end
-  if last_fence > 0 then -- the fence grows through every life of an id
-    job.run = new_run(last_fence)
-    save_run(job)
+  local function create(item, rare, generation, last_fence, terms) -- WRITES
+    local blob = terms[item[6]]
+    local terms_number = number_terms(blob)
+    local block
+    block, rare = new_rare(item, rare, terms_number, blob), rare
+    local due = item[4] >= 0 and item[4] or NOW + item[3]
+    local job = {
+      id = item[1], flags = 0, marks = item[7], priority = item[2], number = count('numbers', 1), created = NOW,
+      due = math.max(due, NOW), expires = item[5] >= 0 and NOW + item[5] or 0, generation = generation,
+      terms = terms_number, rare = rare or false,
+    }
+    if terms_number == 0 then job.marks = with(job.marks, RARE) end
+    if last_fence > 0 then -- the fence grows through every life of an id
+      job.run = new_run(last_fence)
+      save_run(job)
+    end
+    number_id(job.number, job.id)
+    if has(job.marks, UNIQUE) then take_key(job, rare) end
+    if item[12] then
+      job.flags = with(job.flags, PARENTS)
+      open_parents(job, item[12])
+    end
+    place(job, first_state(job), TOLD.enqueued, true)
+    store(job, item[11], block)
+    return {CREATED, generation, job.state, 1, false}
   end
-  number_id(job.number, job.id)
-  if has(job.marks, UNIQUE) then take_key(job, rare) end
-  if item[12] then
-    job.flags = with(job.flags, PARENTS)
-    open_parents(job, item[12])
-  end
-  place(job, first_state(job), TOLD.enqueued, true)
-  store(job, item[11], block)
-  return {CREATED, generation, job.state, 1, false}
-end
 
-local function accept(item, terms) -- WRITES
-  local known, own = standing_for(item[1])
-  local rare = has(item[7], RARE) and parsed_rare(item[10]) or nil
-  for _, found in ipairs({known or own, own}) do
-    if found.corrupt and not has(found.flags or 0, UNREADABLE) then return {BROKEN, 0, 0, 0, found.id} end
-    if not gives_way(found, item, rare) then return existing(found, item, terms) end
+  function accept(item, terms) -- WRITES
+    local known, own = standing_for(item[1])
+    local rare = has(item[7], RARE) and parsed_rare(item[10]) or nil
+    for _, found in ipairs({known or own, own}) do
+      if found.corrupt and not has(found.flags or 0, UNREADABLE) then return {BROKEN, 0, 0, 0, found.id} end
+      if not gives_way(found, item, rare) then return existing(found, item, terms) end
+    end
+    if has(item[7], UNIQUE) then
+      local hold = live_holder(rare.key)
+      if hold then return merge(item, rare, hold, terms) end
+      own = own and read_whole(item[1]) -- it may have been the holder that expired
+    end
+    local generation, last_fence = newest_slip(item[1]) + 1, 0
+    if own then
+      generation, last_fence = own.generation + 1, run_of(own).fence
+      retire(own)
+    end
+    if booked('aliases') > 0 then count('aliases', -call('HDEL', P .. 'aliases', item[1])) end
+    return create(item, rare, generation, last_fence, terms)
   end
-  if has(item[7], UNIQUE) then
-    local hold = live_holder(rare.key)
-    if hold then return merge(item, rare, hold, terms) end
-    own = own and read_whole(item[1]) -- it may have been the holder that expired
-  end
-  local generation, last_fence = newest_slip(item[1]) + 1, 0
-  if own then
-    generation, last_fence = own.generation + 1, run_of(own).fence
-    retire(own)
-  end
-  if booked('aliases') > 0 then count('aliases', -call('HDEL', P .. 'aliases', item[1])) end
-  return create(item, rare, generation, last_fence, terms)
 end

@@ -15,15 +15,26 @@ local function name_of(job) -- a life of an id of this queue, in pushes and inte
   return pack('>I4', job.generation) .. job.id
 end
 
+local function tell_end(job) -- that it ended, if anybody waits for anything of this queue
+  if is_heard == nil then is_heard = call('EXISTS', P .. 'interest') == 1 end
+  if is_heard then ended[#ended + 1] = name_of(job) end
+end
+
 local function ref_name(queue, id, generation) -- a life of an id of any queue; '' is this one
   return pack('>I2', #queue) .. queue .. pack('>I2', #id) .. id .. pack('>I4', generation)
 end
 
 -- Waiting jobs lie in buckets of 64 places of one priority; an index has the buckets in the order of claims.
+local ranked = {ready = {}, suspects = {}} -- the buckets' keys by their ranks
+
 local function bucket_of(job)
   local lane = has(job.flags, SUSPECT) and 'suspects' or 'ready'
   local rank = (200 - job.priority) * 35184372088832 + floor(job.place / 64)
-  local key = P .. (lane == 'ready' and 'w:' or 's:') .. digits(rank)
+  local key = ranked[lane][rank]
+  if not key then
+    key = P .. (lane == 'ready' and 'w:' or 's:') .. digits(rank)
+    ranked[lane][rank] = key
+  end
   if not buckets[key] then buckets[key] = {P .. lane, rank} end
   return key
 end
@@ -272,7 +283,7 @@ local function end_left(job, state, kind, keep_ms)
   tell_dependants(job, state)
   save_run(job)
   place(job, state, kind)
-  ended[#ended + 1] = name_of(job)
+  tell_end(job)
   if keep_ms == 0 then retire(job) end
 end
 
@@ -330,7 +341,7 @@ local function end_unreadable(job, number, state)
   put_extra(job, 'reason', 'corrupt')
   place(job, FAILED, TOLD.failed)
   store(job, sub(raw, 1, 16000000), '')
-  ended[#ended + 1] = name_of(job)
+  tell_end(job)
 end
 
 local function lose(number, state) -- an id without a record, found in the lane of a state

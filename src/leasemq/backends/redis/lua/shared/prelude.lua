@@ -65,6 +65,7 @@ local function stored_in(state) -- how many jobs are in a state
 end
 
 -- THE LANES: sorted sets and sets. What is put in or taken out is written by `flush`, the last word counts.
+-- Lanes are named without the prefix, but for buckets of waiting jobs (see moves).
 local lanes, sets, buckets, ids = {}, {}, {}, {}
 
 local function noted(of, key, member, value)
@@ -77,19 +78,24 @@ local function noted(of, key, member, value)
 end
 
 local function enter(lane, member, score) -- into a sorted set of the queue
-  noted(lanes, P .. lane, member, score)
+  local wanted = lanes[lane]
+  if not wanted then
+    wanted = {}
+    lanes[lane] = wanted
+  end
+  wanted[member] = score
 end
 
 local function exit(lane, member)
-  noted(lanes, P .. lane, member, false)
+  enter(lane, member, false)
 end
 
 local function join(set, member) -- into a set of the queue
-  noted(sets, P .. set, member, true)
+  noted(sets, set, member, true)
 end
 
 local function part(set, member)
-  noted(sets, P .. set, member, false)
+  noted(sets, set, member, false)
 end
 
 local function spread(command, key, values)
@@ -98,77 +104,80 @@ local function spread(command, key, values)
   end
 end
 
-local function flush_lanes()
-  for key, wanted in pairs(lanes) do
-    local into, out = {}, {}
-    for member, score in pairs(wanted) do
-      if score then
-        into[#into + 1] = score
-        into[#into + 1] = member
-      else
-        out[#out + 1] = member
-      end
-    end
-    if #out > 0 then spread('ZREM', key, out) end
-    if #into > 0 then spread('ZADD', key, into) end
-    local bucket = buckets[key]
-    if bucket then -- the index names the buckets that have members
-      if #into > 0 then
-        call('ZADD', bucket[1], bucket[2], bucket[2])
-      elseif call('EXISTS', key) == 0 then
-        call('ZREM', bucket[1], bucket[2])
-      end
-    end
-  end
-end
-
-local function flush_sets()
-  for key, wanted in pairs(sets) do
-    local into, out = {}, {}
-    for member, is_in in pairs(wanted) do
-      local list = is_in and into or out
-      list[#list + 1] = member
-    end
-    if #out > 0 then spread('SREM', key, out) end
-    if #into > 0 then spread('SADD', key, into) end
-  end
-end
-
-local function flush_ids()
-  for bucket, wanted in pairs(ids) do
-    local key, into, out = P .. 'n:' .. digits(bucket), {}, {}
-    for number, id in pairs(wanted) do
-      if id then
-        into[#into + 1] = number % 64
-        into[#into + 1] = id
-      else
-        out[#out + 1] = number % 64
-      end
-    end
-    if #out > 0 then
-      call('HDEL', key, unpack(out))
-      if #into == 0 and call('EXISTS', key) == 0 then call('ZREM', P .. 'numbers', bucket) end
-    end
-    if #into > 0 then
-      call('HSET', key, unpack(into))
-      call('ZADD', P .. 'numbers', bucket, bucket)
-    end
-  end
-end
-
 -- Writes the lanes as they are now. Whoever reads a lane after a move in the same script calls it first.
-local function flush()
-  if next(lanes) then
-    flush_lanes()
-    lanes, buckets = {}, {}
+local flush
+do
+  local function flush_lanes()
+    for name, wanted in pairs(lanes) do
+      local bucket = buckets[name]
+      local key, into, out = bucket and name or P .. name, {}, {}
+      for member, score in pairs(wanted) do
+        if score then
+          into[#into + 1] = score
+          into[#into + 1] = member
+        else
+          out[#out + 1] = member
+        end
+      end
+      if #out > 0 then spread('ZREM', key, out) end
+      if #into > 0 then spread('ZADD', key, into) end
+      if bucket then -- the index names the buckets that have members
+        if #into > 0 then
+          call('ZADD', bucket[1], bucket[2], bucket[2])
+        elseif call('EXISTS', key) == 0 then
+          call('ZREM', bucket[1], bucket[2])
+        end
+      end
+    end
   end
-  if next(sets) then
-    flush_sets()
-    sets = {}
+
+  local function flush_sets()
+    for name, wanted in pairs(sets) do
+      local key, into, out = P .. name, {}, {}
+      for member, is_in in pairs(wanted) do
+        local list = is_in and into or out
+        list[#list + 1] = member
+      end
+      if #out > 0 then spread('SREM', key, out) end
+      if #into > 0 then spread('SADD', key, into) end
+    end
   end
-  if next(ids) then
-    flush_ids()
-    ids = {}
+
+  local function flush_ids()
+    for bucket, wanted in pairs(ids) do
+      local key, into, out = P .. 'n:' .. digits(bucket), {}, {}
+      for number, id in pairs(wanted) do
+        if id then
+          into[#into + 1] = number % 64
+          into[#into + 1] = id
+        else
+          out[#out + 1] = number % 64
+        end
+      end
+      if #out > 0 then
+        call('HDEL', key, unpack(out))
+        if #into == 0 and call('EXISTS', key) == 0 then call('ZREM', P .. 'numbers', bucket) end
+      end
+      if #into > 0 then
+        call('HSET', key, unpack(into))
+        call('ZADD', P .. 'numbers', bucket, bucket)
+      end
+    end
+  end
+
+  function flush()
+    if next(lanes) then
+      flush_lanes()
+      lanes, buckets = {}, {}
+    end
+    if next(sets) then
+      flush_sets()
+      sets = {}
+    end
+    if next(ids) then
+      flush_ids()
+      ids = {}
+    end
   end
 end
 
@@ -198,70 +207,73 @@ local function ids_of(numbers) -- ids in the same order, false where there is no
 end
 
 -- WHAT IS TOLD: events of this script, one stream entry, and one push.
-local events, woken, cancels, ended = {}, false, {}, {}
+local events, woken, cancels, ended, is_heard = {}, false, {}, {}, nil
 
 local function wake()
   woken = true
 end
 
 local function record_event(kind, state, attempts, generation, id)
-  events[#events + 1] = pack('>BBI4I4I2', kind, state, attempts, generation, #id) .. id
-end
-
--- Of those that ended, the ones that somebody waits for. Interests lapse by themselves; see listening.
-local function interesting()
-  local names, wanted = {}, {}
-  for place, name in ipairs(ended) do
-    names[place] = name
-  end
-  for first = 1, #names, BATCH do
-    local last = math.min(first + BATCH - 1, #names)
-    local until_ms = call('ZMSCORE', P .. 'interest', unpack(names, first, last))
-    for place = 1, #until_ms do
-      if until_ms[place] and tonumber(until_ms[place]) > NOW then
-        wanted[#wanted + 1] = names[first + place - 1]
-      end
-    end
-  end
-  return wanted
-end
-
-local function push()
-  local followed = #events > 0 and book.followed_until and tonumber(book.followed_until) > NOW
-  local heard = #ended > 0 and interesting() or {}
-  if not (woken or followed or #cancels > 0 or #heard > 0) then return end
-  local namespace, tag = string.match(P, '^([^{]*){(.*)}:$')
-  local told = {pack('>BI2I2I2', (woken and 1 or 0) + (followed and 2 or 0), #tag, #cancels, #heard), tag}
-  for _, list in ipairs({cancels, heard}) do
-    for _, name in ipairs(list) do
-      told[#told + 1] = pack('>I2', #name) .. name
-    end
-  end
-  call('PUBLISH', namespace .. '{%/told}', table.concat(told))
+  events[#events + 1] = pack('>BBI4I4I2c0', kind, state, attempts, generation, #id, id)
 end
 
 -- Writes all that was gathered. The last thing that a script does before it answers.
-local function finish()
-  flush()
-  for state = 1, 8 do
-    if moved[state] ~= 0 then count(STATES[state], moved[state]) end
-  end
-  if places ~= booked('places') then amend('places', places) end
-  if #events > 0 then
-    local newest = count('events', #events)
-    local entry, body = digits(newest) .. '-0', table.concat(events)
-    local oldest = newest - EVENT_LIMIT + 1
-    if oldest > 1 then
-      call('XADD', P .. 'events', 'MINID', '~', digits(oldest) .. '-0', entry, 't', NOW, 'n', #events, 'e', body)
-    else
-      call('XADD', P .. 'events', entry, 't', NOW, 'n', #events, 'e', body)
+local finish
+do
+  -- Of those that ended, the ones that somebody waits for. Interests lapse by themselves; see listening.
+  local function interesting()
+    local names, wanted = {}, {}
+    for place, name in ipairs(ended) do
+      names[place] = name
     end
+    for first = 1, #names, BATCH do
+      local last = math.min(first + BATCH - 1, #names)
+      local until_ms = call('ZMSCORE', P .. 'interest', unpack(names, first, last))
+      for place = 1, #until_ms do
+        if until_ms[place] and tonumber(until_ms[place]) > NOW then
+          wanted[#wanted + 1] = names[first + place - 1]
+        end
+      end
+    end
+    return wanted
   end
-  local flat = {}
-  for name in pairs(amended) do
-    flat[#flat + 1] = name
-    flat[#flat + 1] = book[name]
+
+  local function push()
+    local followed = #events > 0 and book.followed_until and tonumber(book.followed_until) > NOW
+    local heard = #ended > 0 and interesting() or {}
+    if not (woken or followed or #cancels > 0 or #heard > 0) then return end
+    local namespace, tag = string.match(P, '^([^{]*){(.*)}:$')
+    local told = {pack('>BI2I2I2', (woken and 1 or 0) + (followed and 2 or 0), #tag, #cancels, #heard), tag}
+    for _, list in ipairs({cancels, heard}) do
+      for _, name in ipairs(list) do
+        told[#told + 1] = pack('>I2', #name) .. name
+      end
+    end
+    call('PUBLISH', namespace .. '{%/told}', table.concat(told))
   end
-  if #flat > 0 then call('HSET', P .. 'book', unpack(flat)) end
-  push()
+
+  function finish()
+    flush()
+    for state = 1, 8 do
+      if moved[state] ~= 0 then count(STATES[state], moved[state]) end
+    end
+    if places ~= booked('places') then amend('places', places) end
+    if #events > 0 then
+      local newest = count('events', #events)
+      local entry, body = digits(newest) .. '-0', table.concat(events)
+      local oldest = newest - EVENT_LIMIT + 1
+      if oldest > 1 then
+        call('XADD', P .. 'events', 'MINID', '~', digits(oldest) .. '-0', entry, 't', NOW, 'n', #events, 'e', body)
+      else
+        call('XADD', P .. 'events', entry, 't', NOW, 'n', #events, 'e', body)
+      end
+    end
+    local flat = {}
+    for name in pairs(amended) do
+      flat[#flat + 1] = name
+      flat[#flat + 1] = book[name]
+    end
+    if #flat > 0 then call('HSET', P .. 'book', unpack(flat)) end
+    push()
+  end
 end

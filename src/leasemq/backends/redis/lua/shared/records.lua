@@ -38,6 +38,7 @@ local function parsed(id, raw)
     due = due, expires = expires, number = number, created = created, born = born, generation = generation,
     terms = terms, size = size,
     corrupt = version ~= 1 or state < 1 or state > 8 or has(flags, UNREADABLE),
+    raw = nil, rare = nil, run = nil, -- what may come is given its room here, or the table would be made anew
   }
 end
 
@@ -117,10 +118,11 @@ local function store(job, payload, rare) -- WRITES the whole record; rare is a b
 end
 
 local function save(job) -- WRITES what moves of the head
-  job.raw = nil
-  call('SETRANGE', P .. 'j:' .. job.id, 1, pack(
+  local moves = pack(
     HEAD_MOVES, job.state, job.flags, job.marks, job.priority, job.place, job.since, job.due, job.expires
-  ))
+  )
+  call('SETRANGE', P .. 'j:' .. job.id, 1, moves)
+  if job.raw then job.raw = sub(job.raw, 1, 1) .. moves .. sub(job.raw, #moves + 2) end
 end
 
 -- TERMS: task, stall budget and retention are the same for most jobs, so a record has only their number.
@@ -171,19 +173,21 @@ end
 -- THE RUN: what exists from the first claim on. nil and `corrupt` set on the job: it cannot be read.
 local function parsed_run(raw)
   if type(raw) ~= 'string' or #raw < RUN_SIZE then return nil end
-  local run, version = {raw = raw}, nil
-  version, run.fence, run.attempts, run.failures, run.stalls, run.replays, run.lease, run.renewed, run.noted,
-    run.claimed, run.outcome, run.bits, run.attempt_ended, run.settled_by, run.ended, run.keep, run.result_until,
-    run.has_result, run.nonce_size, run.incarnation_size, run.worker_size, run.result_size = unpacked(RUN, raw)
-  local at = RUN_SIZE + 1
-  run.nonce = sub(raw, at, at + run.nonce_size - 1)
-  at = at + run.nonce_size
-  run.incarnation = sub(raw, at, at + run.incarnation_size - 1)
-  at = at + run.incarnation_size
-  run.worker = sub(raw, at, at + run.worker_size - 1)
-  run.result_at = at + run.worker_size
-  if version ~= 1 or run.outcome > 7 or #raw ~= run.result_at + run.result_size - 1 then return nil end
-  return run
+  local version, fence, attempts, failures, stalls, replays, lease, renewed, noted_last, claimed, outcome, bits,
+    attempt_ended, settled_by, ended_ms, keep, result_until, has_result, nonce_size, incarnation_size, worker_size,
+    result_size = unpacked(RUN, raw)
+  local incarnation_at = RUN_SIZE + 1 + nonce_size
+  local worker_at = incarnation_at + incarnation_size
+  local result_at = worker_at + worker_size
+  if version ~= 1 or outcome > 7 or #raw ~= result_at + result_size - 1 then return nil end
+  return {
+    raw = raw, fence = fence, attempts = attempts, failures = failures, stalls = stalls, replays = replays,
+    lease = lease, renewed = renewed, noted = noted_last, claimed = claimed, outcome = outcome, bits = bits,
+    attempt_ended = attempt_ended, settled_by = settled_by, ended = ended_ms, keep = keep,
+    result_until = result_until, has_result = has_result, nonce = sub(raw, RUN_SIZE + 1, incarnation_at - 1),
+    incarnation = sub(raw, incarnation_at, worker_at - 1), worker = sub(raw, worker_at, result_at - 1),
+    result_at = result_at, result = nil,
+  }
 end
 
 local function new_run(fence) -- of a job that was never claimed in this life
@@ -212,18 +216,21 @@ local function result_of(run)
   return run.result or sub(run.raw, run.result_at)
 end
 
-local function save_run(job) -- WRITES; sets the flag in memory: the head is to be saved after
-  local run = job.run
+local function packed_run(run)
   local result = result_of(run)
-  local raw = pack(
+  return pack(
     RUN, 1, run.fence, run.attempts, run.failures, run.stalls, run.replays, run.lease, run.renewed, run.noted,
     run.claimed, run.outcome, run.bits, run.attempt_ended, run.settled_by, run.ended, run.keep, run.result_until,
     run.has_result, #run.nonce, #run.incarnation, #run.worker, #result
   ) .. run.nonce .. run.incarnation .. run.worker .. result
-  call('SET', P .. 'r:' .. job.id, raw)
+end
+
+local function save_run(job) -- WRITES; sets the flag in memory: the head is to be saved after
+  local run = job.run
+  run.result = result_of(run)
+  run.raw = packed_run(run)
+  call('SET', P .. 'r:' .. job.id, run.raw)
   job.flags = with(job.flags, RUNS)
-  run.raw = raw
-  return raw
 end
 
 local function attempts_of(job)

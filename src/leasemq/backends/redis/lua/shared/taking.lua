@@ -13,7 +13,23 @@ local function lease_of(job) -- READS what an active job is to be run with
   return {job.id, load(job), run_of(job).raw, extra(job, 'checkpoint')}
 end
 
+-- The run of every job of one claim that was never claimed before: the same for all of them.
+local function first_run(lease_ms, claimant)
+  local run = new_run(NOW * 1000)
+  run.attempts, run.lease, run.claimed, run.renewed = 1, NOW + lease_ms, NOW, NOW
+  run.nonce, run.incarnation, run.worker = claimant.nonce, claimant.incarnation, claimant.worker
+  run.raw = packed_run(run)
+  return run
+end
+
 local function start(job, lease_ms, claimant) -- WRITES: the next attempt of a job that left its lane
+  if job.flags == 0 and job.marks <= RARE then
+    if not claimant.first_run then claimant.first_run = first_run(lease_ms, claimant) end
+    job.run, job.flags = claimant.first_run, RUNS
+    call('SET', P .. 'r:' .. job.id, job.run.raw)
+    place(job, ACTIVE, TOLD.claimed)
+    return
+  end
   local run = run_of(job)
   if has(job.flags, RUNS) then bank_attempt(job) end
   run.attempts = run.attempts + 1
