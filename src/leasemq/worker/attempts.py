@@ -13,7 +13,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 
-from leasemq.errors import CorruptRecord
 from leasemq.events import (
     HandlerStuck,
     Herald,
@@ -24,11 +23,10 @@ from leasemq.events import (
     SettlementRefused,
 )
 from leasemq.protocol.decide import Happened, Interrupted, Unfit, decide
-from leasemq.protocol.keeping import Held, stop_at_ms
 from leasemq.protocol.model import Fence, Lease, Note, Noted, NoteKind, Outcome, Ref, Renewal, Settled
-from leasemq.protocol.overrides import NO_OVERRIDES, Overrides, decode_overrides
 from leasemq.protocol.retry import Retry
 from leasemq.worker.attempt import Attempt
+from leasemq.worker.begun import Begun, kept, overrides
 from leasemq.worker.dice import Dice
 from leasemq.worker.execute import execute, out_of_time
 from leasemq.worker.executors import Executors
@@ -127,49 +125,28 @@ class Attempts:
 
     def start(self, leases: Iterable[Lease], sent_ms: int, lease_ms: int) -> None:
         """Start what was claimed, each in a task of its own. The claim was sent at `sent_ms`."""
-        held: list[Held] = []
-        begun: list[tuple[int, Lease]] = []
-        for lease in leases:
-            serial = next(self._serials)
-            held.append(self._kept(serial, lease, sent_ms, lease_ms))
-            begun.append((serial, lease))
-            self._held[serial] = lease
-            if lease.suspect:
-                self._suspects.add(serial)
-        self._keeper.hold(held)
-        for serial, lease in begun:
-            self._begin(serial, lease)
+        begun = [self._begun(lease) for lease in leases]
+        for one in begun:
+            self._held[one.serial] = one.lease
+            if one.lease.suspect:
+                self._suspects.add(one.serial)
+        self._keeper.hold(kept(begun, self._settings, sent_ms, lease_ms))
+        for one in begun:
+            self._begin(one)
 
     def give_back(self, leases: Iterable[Lease], sent_ms: int, lease_ms: int) -> None:
         """Release leases whose functions are not to be started."""
         for lease in leases:
-            serial = next(self._serials)
-            self._held[serial] = lease
-            self._keeper.hold([self._kept(serial, lease, sent_ms, lease_ms)])
-            self._end(serial, lease, Interrupted())
+            one = self._begun(lease)
+            self._held[one.serial] = lease
+            self._keeper.hold(kept([one], self._settings, sent_ms, lease_ms))
+            self._end(one.serial, lease, Interrupted())
 
-    def _kept(self, serial: int, lease: Lease, sent_ms: int, lease_ms: int) -> Held:
-        routine = self._routines.get(lease.task)
-        own = _overrides(lease)
-        wanted_ms = own.lease_ms or (routine and routine.lease_ms) or lease_ms
-        timeout_ms = own.timeout_ms or (routine and routine.timeout_ms)
-        heartbeat_ms = self._settings.heartbeat_for(wanted_ms)
-        claimed_heartbeat_ms = self._settings.heartbeat_for(lease_ms)
-        last_ms = sent_ms + timeout_ms + wanted_ms if timeout_ms else None
-        return Held(
-            serial=serial,
-            queue=lease.ref.queue,
-            job_id=lease.ref.id,
-            fence=lease.fence,
-            lease_ms=wanted_ms,
-            heartbeat_ms=heartbeat_ms,
-            renew_at_ms=sent_ms + min(heartbeat_ms, claimed_heartbeat_ms),
-            stop_at_ms=stop_at_ms(sent_ms, lease_ms, claimed_heartbeat_ms),
-            last_ms=last_ms,
-        )
+    def _begun(self, lease: Lease) -> Begun:
+        return Begun(next(self._serials), lease, self._routines.get(lease.task), overrides(lease))
 
-    def _begin(self, serial: int, lease: Lease) -> None:
-        routine = self._routines.get(lease.task)
+    def _begin(self, begun: Begun) -> None:
+        serial, lease, routine, own = begun
         if routine is None:
             self._end(serial, lease, Unfit())
             return
@@ -182,7 +159,6 @@ class Attempts:
         task = self._loop.create_task(execute(attempt, self._executors), context=self._executors.context())
         attempt.task = task
         task.add_done_callback(partial(self._reap, attempt))
-        own = _overrides(lease)
         attempt.timeout_ms = own.timeout_ms or routine.timeout_ms
         self.overdue.begin(attempt, own.lease_ms or routine.lease_ms or self._settings.lease_ms)
 
@@ -390,11 +366,3 @@ class Attempts:
         elif answer is Noted.HELD and note.kind is NoteKind.OFFER:
             self._on_offer(queue)
         return answer
-
-
-def _overrides(lease: Lease) -> Overrides:
-    """Answer what the job brings itself; unreadable ones are reported when it is run."""
-    try:
-        return decode_overrides(lease.overrides) if lease.overrides else NO_OVERRIDES
-    except CorruptRecord:
-        return NO_OVERRIDES
