@@ -161,8 +161,10 @@ class Server(ABC):
         return self.is_alive
 
     def _reap(self) -> None:
+        """Wait for its end, and only then close the pipes: the keeper kills what nobody holds."""
         if self._keeper is not None:
-            with self._keeper:  # waits, and closes its pipes
+            self._keeper.wait()
+            with self._keeper:
                 pass
         self._keeper = None
 

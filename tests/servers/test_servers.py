@@ -81,6 +81,18 @@ def test_a_server_keeps_its_data_and_port_over_a_kill_and_a_stop(server: Server)
     assert (server.port, len({first, second, server.pid})) == (port, 3)
 
 
+def test_what_was_only_said_to_be_stored_outlives_a_stop(tmp_path: Path) -> None:
+    with PostgresServer(tmp_path) as server:
+        set_and_get(server)
+        for number in range(3):
+            lazy = psycopg.connect(server.url, autocommit=True, options="-c synchronous_commit=off")
+            lazy.execute("insert into kept values (%s)", (str(number),))
+            server.restart()
+            lazy.close()
+        with psycopg.connect(server.url) as connection:
+            assert connection.execute("select count(*) from kept").fetchone() == (3,)
+
+
 def test_a_frozen_server_answers_when_it_is_thawed(server: Server) -> None:
     set_and_get(server)
     server.freeze()
