@@ -250,7 +250,7 @@ CREATE TABLE {schema}.slip (
 CREATE INDEX slip_until ON {schema}.slip (queue, until_ms, taken);
 
 CREATE TABLE {schema}.outbox (
-    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    id bigint GENERATED ALWAYS AS IDENTITY,
     queue integer NOT NULL,
     kind text NOT NULL,
     child_queue text NOT NULL,
@@ -261,9 +261,9 @@ CREATE TABLE {schema}.outbox (
     parent_generation integer,
     on_failure text NOT NULL DEFAULT 'fail',
     outcome smallint,
-    job bytea
+    job bytea,
+    PRIMARY KEY (queue, id)
 );
-CREATE INDEX outbox_queue ON {schema}.outbox (queue, id);
 
 -- One row per step that changed anything. `seq` is drawn when all its jobs are locked, so that the events of a
 -- job are in order; `first` is the number of its first event in the queue's feed, given by whoever reads; `born` is
@@ -293,7 +293,7 @@ CREATE TABLE {schema}.feed (
 
 -- What each step added to the counts. Their sums are the counts; a sweep folds many rows into one.
 CREATE TABLE {schema}.tally (
-    number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    number bigint GENERATED ALWAYS AS IDENTITY,
     queue integer NOT NULL,
     accepted bigint NOT NULL DEFAULT 0,
     removed bigint NOT NULL DEFAULT 0,
@@ -308,9 +308,9 @@ CREATE TABLE {schema}.tally (
     refused bigint NOT NULL DEFAULT 0,
     stalls bigint NOT NULL DEFAULT 0,
     releases bigint NOT NULL DEFAULT 0,
-    slips bigint NOT NULL DEFAULT 0
+    slips bigint NOT NULL DEFAULT 0,
+    PRIMARY KEY (queue, number)
 );
-CREATE INDEX tally_queue ON {schema}.tally (queue, number);
 
 CREATE TABLE {schema}.worker (
     incarnation text COLLATE "C" PRIMARY KEY,

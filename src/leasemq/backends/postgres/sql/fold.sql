@@ -11,7 +11,8 @@ BEGIN
         SELECT o.number FROM {schema}.tally AS o WHERE o.queue = p_queue
         ORDER BY o.queue, o.number LIMIT p_rows FOR UPDATE SKIP LOCKED
     ), gone AS (
-        DELETE FROM {schema}.tally AS t USING chosen AS c WHERE t.number = c.number RETURNING t.*
+        DELETE FROM {schema}.tally AS t USING chosen AS c
+        WHERE t.queue = p_queue AND t.number = c.number RETURNING t.*
     )
     INSERT INTO {schema}.tally (
         queue, accepted, removed, scheduled, waiting, active, blocked, completed, failed, cancelled, expired, refused,

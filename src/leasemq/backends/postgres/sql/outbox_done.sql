@@ -7,10 +7,10 @@ DECLARE
     v_queue integer := {queue_key}(p_queue);
 BEGIN
     DELETE FROM {schema}.outbox AS o USING (
-        SELECT x.id FROM {schema}.outbox AS x WHERE x.id = ANY(p_ids) AND x.queue = v_queue
+        SELECT x.id FROM {schema}.outbox AS x WHERE x.queue = v_queue AND x.id = ANY(p_ids)
         ORDER BY x.id FOR UPDATE
     ) AS f
-    WHERE o.id = f.id;
+    WHERE o.queue = v_queue AND o.id = f.id;
 END
 $$ SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET plan_cache_mode = force_generic_plan;
