@@ -13,7 +13,7 @@ from leasemq import BackendUnavailable, State
 from leasemq.protocol.model import Outcome
 from tests.end_to_end.place import QUEUE, Place
 from tests.end_to_end.redis_place import DURABLE, Probed, place_on, pongs
-from tests.end_to_end.waiting import until
+from tests.end_to_end.waiting import never, until
 from tests.servers import Proxy, RedisServer
 
 pytestmark = pytest.mark.slow
@@ -80,11 +80,13 @@ def enqueue_ten(place: Place) -> list[str]:
 
 @pytest.mark.alone
 @pytest.mark.promise("P-82", "P-84", "P-98", "B13")
-def test_idle_workers_survive_a_killed_server(place: Place, server: RedisServer) -> None:
+@pytest.mark.parametrize("down_s", [0.0, pytest.param(LONG_DOWN_S, marks=pytest.mark.long)])
+def test_idle_workers_survive_a_killed_server(place: Place, server: RedisServer, down_s: float) -> None:
     workers = [Probed(place, name) for name in ("A", "B")]
     until(lambda: all(worker.is_ready() for worker in workers), "both are ready")
     server.kill()
     until(lambda: not any(worker.is_ready() for worker in workers), "none is ready")
+    never(lambda: any(worker.is_ready() for worker in workers), "one is ready", for_s=down_s)
     server.restart()
     back_s = time.monotonic()
     until(lambda: all(worker.is_ready() for worker in workers), "both are ready again", within_s=2)
@@ -152,10 +154,13 @@ def fill(server: RedisServer, keys: int) -> None:
 @pytest.mark.alone
 @pytest.mark.timeout(180)
 @pytest.mark.promise("P-04", "P-19", "P-82", "P-98", "B15")
+@pytest.mark.parametrize(
+    ("keys", "read_only_s"), [(4_000, 0.0), pytest.param(20_000, 3.0, marks=pytest.mark.long)]
+)
 def test_a_server_that_is_a_replica_and_then_reads_its_data_in_loses_nothing(
-    place: Place, server: RedisServer
+    place: Place, server: RedisServer, keys: int, read_only_s: float
 ) -> None:
-    fill(server, 4_000)
+    fill(server, keys)
     workers = [Probed(place, name, concurrency=5, lease_s=2) for name in ("A", "B")]
     place.enqueue("gated", "gate", id="running")
     place.ledger.wait("start", "running")
@@ -169,7 +174,11 @@ def test_a_server_that_is_a_replica_and_then_reads_its_data_in_loses_nothing(
         place.enqueue("quick", id="refused")
     assert time.monotonic() - asked_s <= 2.5 + 1  # a busy machine's
     assert server.ask("DBSIZE") == before
+    never(lambda: not all(worker.process.is_alive for worker in workers), "one ended", for_s=read_only_s)
     server.ask("REPLICAOF", "NO", "ONE")
+    never(
+        lambda: not all(worker.process.is_alive for worker in workers), "one ended", for_s=read_only_s * 2 / 3
+    )
     server.options |= {"key-load-delay": "500", "loading-process-events-interval-bytes": "1024"}
     server.stop()
     server.restart()
