@@ -24,7 +24,7 @@ from tests.end_to_end.apps.hooks import GO_ON, VARIABLE, Hook
 from tests.end_to_end.apps.work import app_on, task_of
 from tests.end_to_end.ledger import Ledger
 from tests.end_to_end.waiting import PATIENCE_S, until
-from tests.servers.stores import SERVED, fresh_url, served_store
+from tests.servers.stores import SERVED, served_store
 
 ROOT = Path(__file__).parents[2]
 QUEUE = "default"
@@ -82,12 +82,12 @@ class Process:
 class Place:
     """One test's folder and processes. Owner: the fixture, which ends what still runs."""
 
-    def __init__(self, folder: Path, backend_name: str = "sqlite") -> None:
+    def __init__(self, folder: Path, backend_name: str = "sqlite", *, is_served: bool = True) -> None:
         self.folder = folder
         self.backend_name = backend_name
         self.file = folder / "jobs.db"  # of SQLite
-        self._served = served_store(backend_name) if backend_name in SERVED else None
-        self.url = fresh_url(backend_name, folder) if self._served is None else self._served.url
+        self._served = served_store(backend_name) if is_served and backend_name in SERVED else None
+        self.url = f"sqlite:///{self.file}" if self._served is None else self._served.url
         (folder / "ledger").mkdir()
         self.ledger = Ledger(folder / "ledger")
         self.app = app_on(self.url)

@@ -123,7 +123,7 @@ def test_a_server_ends_with_the_run_of_tests_that_started_it_and_nothing_is_dele
     pid, port = told.stdout.split()
     until(lambda: not Path(f"/proc/{pid}").exists(), "the server has ended")
 
-    assert not is_listening(int(port))
+    until(lambda: not is_listening(int(port)), "its children, too")
     assert {path.name for path in tmp_path.iterdir()} == {"somebody else's", "server"}
 
 

@@ -129,6 +129,19 @@ async def gated(ctx: Ctx, gate: str) -> str:
     return name()
 
 
+_gates: dict[str, asyncio.Task[None]] = {}
+
+
+@task(name="together")
+async def together(ctx: Ctx, gate: str) -> None:
+    """Returns when the gate is opened; one of so many that a single one of them looks, for all."""
+    scribe().write("start", sync=False, job=ctx.job_id, attempt=ctx.attempt, fence=ctx.fence)
+    if gate not in _gates:
+        _gates[gate] = asyncio.create_task(opened(gate))
+    await asyncio.wait({_gates[gate]})
+    scribe().write("end", sync=False, job=ctx.job_id, attempt=ctx.attempt, fence=ctx.fence)
+
+
 @task(name="stubborn")
 def stubborn(ctx: Ctx, gate: str) -> str:
     """Waits for the gate in a thread, whatever it is told."""
