@@ -22,7 +22,7 @@ import tempfile
 import tomllib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -32,11 +32,12 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 AT_ONCE = 2
 LIMIT_S = 120
+BACKENDS = {"backends/postgres/": "postgres", "backends/redis/": "redis"}  # whose faults they are about
 HANG_S = 8  # how long one test may take where the fault is known to make tests hang
 TAIL_LINES = 15
 
 REQUIRED = {"name", "promise", "file", "find", "replace", "tests"}
-OPTIONAL = {"count", "hang", "limit_s"}
+OPTIONAL = {"backends", "count", "hang", "limit_s"}
 
 
 class Fate(StrEnum):
@@ -73,6 +74,13 @@ class Mutant:
     count: int = 1
     hang: bool = False
     limit_s: float = LIMIT_S
+    backends: str = ""  # those that the tests are run on, with commas; by default what the file is about
+
+    @property
+    def asked(self) -> str:
+        """The backends to run the tests on."""
+        of_file = [name for folder, name in BACKENDS.items() if self.file.startswith(folder)]
+        return self.backends or ",".join(of_file) or "memory,sqlite"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,6 +214,19 @@ def attempt_all(mutants: Sequence[Mutant], project: Project) -> Iterator[Finding
             yield done.result()
 
 
+@contextmanager
+def depot() -> Iterator[None]:
+    """Have the servers that tests ask for started once for all runs, and ended."""
+    sys.path.insert(0, str(HERE.parents[1]))  # this file is run as a script
+    from tests.servers.depot import DEPOT, Depot
+
+    if DEPOT in os.environ:
+        yield
+        return
+    with closing(Depot()):
+        yield
+
+
 def kill_records(findings: Sequence[Finding]) -> list[dict[str, Any]]:
     """What the promise table reads: one record per fault and promise it was killed by."""
     return [
@@ -230,9 +251,10 @@ def main(
         print("\n".join(f"{mutant.name}  {' '.join(mutant.promises)}" for mutant in mutants))
         return 0
     findings = []
-    for finding in attempt_all(mutants, project):
-        findings.append(finding)
-        print(_line(finding), flush=True)
+    with depot():
+        for finding in attempt_all(mutants, project):
+            findings.append(finding)
+            print(_line(finding), flush=True)
     _write(project.root / "build" / "mutants.json", findings, is_all=not options.only)
     fates = [finding.fate for finding in findings]
     for finding in findings:  # once more, where the end of a long log shows them
@@ -276,6 +298,7 @@ def _run(mutant: Mutant, project: Project, tree: Path, results: Path, log: Path,
         "PYTHONDONTWRITEBYTECODE": "1",
         "MUTANT_PACKAGE": project.package,
         "MUTANT_TREE": str(tree),
+        "LEASEMQ_TEST_BACKENDS": mutant.asked,
     }
     request = {
         "arguments": arguments,
