@@ -182,6 +182,7 @@ def test_a_function_may_try_again_after_a_block_that_failed(bank: Bank) -> None:
 @pytest.mark.parametrize("is_async", [True, False])
 def test_a_stale_attempt_writes_nothing_and_hears_of_it_before_it_does(bank: Bank, is_async: bool) -> None:
     heard: list[type[BaseException]] = []
+    inside: list[int] = []
 
     async def play(stage: Stage) -> None:
         def let_go(ctx: Ctx) -> Coroutine[Any, Any, Any]:
@@ -193,6 +194,7 @@ def test_a_stale_attempt_writes_nothing_and_hears_of_it_before_it_does(bank: Ban
                 assert await let_go(ctx) == (Settled.APPLIED,)
             try:
                 async with ctx.transaction() as connection:
+                    inside.append(ctx.attempt)
                     await connection.execute(ENTRY, (ctx.job_id, ctx.attempt))
             except LeaseLost as error:
                 heard.append(type(error))
@@ -205,6 +207,7 @@ def test_a_stale_attempt_writes_nothing_and_hears_of_it_before_it_does(bank: Ban
                 asyncio.run_coroutine_threadsafe(let_go(ctx), loop).result()
             try:
                 with ctx.transaction_sync() as connection:
+                    inside.append(ctx.attempt)
                     connection.execute(ENTRY, (ctx.job_id, ctx.attempt))
             except LeaseLost as error:
                 heard.append(type(error))
@@ -213,7 +216,7 @@ def test_a_stale_attempt_writes_nothing_and_hears_of_it_before_it_does(bank: Ban
         stage.task("work", work if is_async else work_in_a_thread)
         record, process = await ended(stage, "work")
 
-        assert heard == [LeaseLost]
+        assert (heard, inside) == ([LeaseLost], [2])
         assert (record.state, record.attempts, record.failures, record.stalls) == (State.COMPLETED, 2, 0, 0)
         assert await bank.entries() == [(record.ref.id, 2)]
         assert [event.write for event in process.events(LeaseWasLost)] == ["transaction"]

@@ -159,6 +159,7 @@ async def test_nobody_recovers_a_job_that_a_transaction_has_checked(
         assert await joined.check(queue.name, "j", lease.fence) is Renewal.HELD
         clock.advance(LEASE_MS + 1)
         sweeping = asyncio.create_task(second.settle(queue.name, [builders.stall(lease)]))
+        await asyncio.wait({sweeping}, timeout=1)  # one that waits for the lock goes on waiting
         assert await joined.settle(queue.name, builders.complete(lease)) is Settled.APPLIED
         await joined.commit()
         (swept,) = await asyncio.gather(sweeping, return_exceptions=True)
