@@ -84,6 +84,9 @@ BEGIN
             v_queue, v_keys[1], v_now, p_settlements[1], p_fences[1], p_nonces[1], p_outcomes[1], p_sweeps[1], p_seens[1]
         )];
     END IF;
+    IF NOT true = ANY(p_sweeps) THEN  -- what is locked one after the other is locked in one order first
+        PERFORM {lock_jobs}(v_queue, array_remove(v_keys, NULL));
+    END IF;
     FOR i IN 1..v_count LOOP
         v_answers := v_answers || {self}(
             v_now, p_channel, p_queue, p_settlements[i:i], p_ids[i:i], v_lives[i:i], p_fences[i:i], p_nonces[i:i],
