@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from leasemq import Ctx, Retry
-from leasemq.backends.sqlite import SqliteBackend
+from leasemq.backends.postgres.settings import located
+from leasemq.client.schemes import open_backend
 from leasemq.errors import (
     BackendUnavailable,
     IllegalMove,
@@ -27,6 +29,8 @@ from leasemq.protocol.decide import Interrupted, decide
 from leasemq.protocol.failure import decode_error
 from leasemq.protocol.insight import EventKind, JobRecord
 from leasemq.protocol.model import Outcome, Settled, State
+from tests.end_to_end.apps.transfers import table
+from tests.servers.stores import SERVED, chosen, served_store
 from tests.worker.stage import QUEUE, Process, Stage, perform_in_real_time, real_stage_on
 
 pytestmark = pytest.mark.promise("P-114")
@@ -35,38 +39,64 @@ Play = Callable[[Stage], Coroutine[Any, Any, None]]
 
 
 class Bank:
-    """The test's own table in the jobs' file. Owned by the test."""
+    """The test's own table in the jobs' database. Owned by the test."""
 
-    def __init__(self, folder: Path) -> None:
-        self.file = folder / "jobs.db"
+    def __init__(self, backend_name: str, folder: Path) -> None:
+        self._served = served_store(backend_name) if backend_name in SERVED else None
+        self._file = folder / "jobs.db"
+        self.url = f"sqlite:///{self._file}?sync=normal" if self._served is None else self._served.url
+        self.table = table(self.url, "entry")
+        mark = "?" if self._served is None else "%s"
+        self.entry = f"insert into {self.table} values ({mark}, {mark})"  # noqa: S608  own names
+
+    def connected(self) -> Any:
+        """A connection of somebody else's, who closes it."""
+        if self._served is None:
+            return closing(sqlite3.connect(self._file))
+        return closing(psycopg.connect(located(self.url).conninfo))
 
     def open(self) -> None:
         """Make the table."""
-        with closing(sqlite3.connect(self.file)) as file, file:
-            file.execute("create table entry (job text, attempt integer)")
+        with self.connected() as connection:
+            connection.execute(f"create table {self.table} (job text, attempt integer)")
+            connection.commit()
 
     async def entries(self) -> list[tuple[str, int]]:
         """What is committed."""
         return await asyncio.to_thread(self._entries)
 
     def _entries(self) -> list[tuple[str, int]]:
-        with closing(sqlite3.connect(self.file)) as file:
-            return file.execute("select job, attempt from entry order by rowid").fetchall()
+        with self.connected() as connection:
+            found: list[tuple[str, int]] = connection.execute(f"select * from {self.table}").fetchall()  # noqa: S608  own names
+            return found
+
+    def close(self) -> None:
+        """Take it away."""
+        if self._served is not None:
+            self._served.drop()
 
 
 AT_ONCE = Retry(1, delays=(0,))
-ENTRY = "insert into entry values (?, ?)"
+NOWHERE = "insert into nowhere values (1)"
+NO_TABLE = (sqlite3.OperationalError, psycopg.errors.UndefinedTable)
+
+
+@pytest.fixture(params=[name for name in ("sqlite", "postgres") if name in ("sqlite", *chosen())])
+def backend_name(request: pytest.FixtureRequest) -> str:
+    """The backends with transactions that this run asks; SQLite always."""
+    return str(request.param)
 
 
 @pytest.fixture
-def bank(tmp_path: Path) -> Bank:
-    return Bank(tmp_path)
+def bank(backend_name: str, tmp_path: Path) -> Iterator[Bank]:
+    bank = Bank(backend_name, tmp_path)
+    yield bank
+    bank.close()
 
 
-def on_sqlite(play: Play, bank: Bank) -> None:
-    """Run a play in real time, on a file that has the bank's table."""
-
-    backend = SqliteBackend(bank.file, sync="normal")
+def on_each(play: Play, bank: Bank) -> None:
+    """Run a play in real time, on a database that has the bank's table."""
+    backend = open_backend(bank.url)
 
     async def main() -> None:
         async with real_stage_on(backend) as stage:
@@ -98,7 +128,7 @@ def test_the_rows_and_the_end_are_there_together_and_the_end_is_settled_one_time
     async def play(stage: Stage) -> None:
         async def work(ctx: Ctx) -> int:
             async with ctx.transaction() as connection:
-                await connection.execute(ENTRY, (ctx.job_id, ctx.attempt))
+                await connection.execute(bank.entry, (ctx.job_id, ctx.attempt))
                 ctx.complete(7)
             return 7
 
@@ -114,14 +144,14 @@ def test_the_rows_and_the_end_are_there_together_and_the_end_is_settled_one_time
         events = (await stage.backend.events(QUEUE, "", 10)).events
         assert [event.kind for event in events][-1] is EventKind.COMPLETED
 
-    on_sqlite(play, bank)
+    on_each(play, bank)
 
 
 def test_a_function_in_a_thread_has_its_twin(bank: Bank) -> None:
     async def play(stage: Stage) -> None:
         def work(ctx: Ctx) -> None:
             with ctx.transaction_sync() as connection:
-                connection.execute(ENTRY, (ctx.job_id, ctx.attempt))
+                connection.execute(bank.entry, (ctx.job_id, ctx.attempt))
 
         stage.task("work", work)
         record, process = await ended(stage, "work")
@@ -130,7 +160,7 @@ def test_a_function_in_a_thread_has_its_twin(bank: Bank) -> None:
         assert await bank.entries() == [(record.ref.id, 1)]
         assert (record.refused_count, process.wire.calls["settle"]) == (0, 0)
 
-    on_sqlite(play, bank)
+    on_each(play, bank)
 
 
 @pytest.mark.promise("P-20")
@@ -139,13 +169,13 @@ def test_an_error_in_the_block_undoes_its_rows_and_is_an_ordinary_failure(bank: 
     async def play(stage: Stage) -> None:
         async def work(ctx: Ctx) -> None:
             async with ctx.transaction() as connection:
-                await connection.execute(ENTRY, (ctx.job_id, ctx.attempt))
+                await connection.execute(bank.entry, (ctx.job_id, ctx.attempt))
                 if ctx.attempt == 1:
                     raise ValueError("no")
 
         def work_in_a_thread(ctx: Ctx) -> None:
             with ctx.transaction_sync() as connection:
-                connection.execute(ENTRY, (ctx.job_id, ctx.attempt))
+                connection.execute(bank.entry, (ctx.job_id, ctx.attempt))
                 if ctx.attempt == 1:
                     raise ValueError("no")
 
@@ -155,7 +185,7 @@ def test_an_error_in_the_block_undoes_its_rows_and_is_an_ordinary_failure(bank: 
         assert (record.state, record.attempts, record.failures) == (State.COMPLETED, 2, 1)
         assert await bank.entries() == [(record.ref.id, 2)]
 
-    on_sqlite(play, bank)
+    on_each(play, bank)
 
 
 def test_a_function_may_try_again_after_a_block_that_failed(bank: Bank) -> None:
@@ -163,11 +193,11 @@ def test_a_function_may_try_again_after_a_block_that_failed(bank: Bank) -> None:
         async def work(ctx: Ctx) -> None:
             try:
                 async with ctx.transaction() as connection:
-                    await connection.execute("insert into nowhere values (1)")
-            except sqlite3.OperationalError:
+                    await connection.execute(NOWHERE)
+            except NO_TABLE:
                 await ctx.progress(1, 2)
             async with ctx.transaction() as connection:
-                await connection.execute(ENTRY, (ctx.job_id, ctx.attempt))
+                await connection.execute(bank.entry, (ctx.job_id, ctx.attempt))
 
         stage.task("work", work)
         record, _ = await ended(stage, "work")
@@ -175,7 +205,7 @@ def test_a_function_may_try_again_after_a_block_that_failed(bank: Bank) -> None:
         assert (record.state, record.attempts) == (State.COMPLETED, 1)
         assert await bank.entries() == [(record.ref.id, 1)]
 
-    on_sqlite(play, bank)
+    on_each(play, bank)
 
 
 @pytest.mark.promise("P-10", "P-11", "P-17")
@@ -195,7 +225,7 @@ def test_a_stale_attempt_writes_nothing_and_hears_of_it_before_it_does(bank: Ban
             try:
                 async with ctx.transaction() as connection:
                     inside.append(ctx.attempt)
-                    await connection.execute(ENTRY, (ctx.job_id, ctx.attempt))
+                    await connection.execute(bank.entry, (ctx.job_id, ctx.attempt))
             except LeaseLost as error:
                 heard.append(type(error))
                 raise
@@ -208,7 +238,7 @@ def test_a_stale_attempt_writes_nothing_and_hears_of_it_before_it_does(bank: Ban
             try:
                 with ctx.transaction_sync() as connection:
                     inside.append(ctx.attempt)
-                    connection.execute(ENTRY, (ctx.job_id, ctx.attempt))
+                    connection.execute(bank.entry, (ctx.job_id, ctx.attempt))
             except LeaseLost as error:
                 heard.append(type(error))
                 raise
@@ -221,7 +251,7 @@ def test_a_stale_attempt_writes_nothing_and_hears_of_it_before_it_does(bank: Ban
         assert await bank.entries() == [(record.ref.id, 2)]
         assert [event.write for event in process.events(LeaseWasLost)] == ["transaction"]
 
-    on_sqlite(play, bank)
+    on_each(play, bank)
 
 
 @pytest.mark.promise("P-11")
@@ -232,7 +262,7 @@ def test_a_job_that_nobody_owns_at_the_end_of_its_block_keeps_none_of_it(bank: B
         async def work(ctx: Ctx) -> None:
             try:
                 async with ctx.transaction() as connection:
-                    await connection.execute(ENTRY, (ctx.job_id, ctx.attempt))
+                    await connection.execute(bank.entry, (ctx.job_id, ctx.attempt))
                     if ctx.attempt == 1:
                         release = decide(ctx._lease, Interrupted(), settlement_id=1)
                         assert (
@@ -249,7 +279,7 @@ def test_a_job_that_nobody_owns_at_the_end_of_its_block_keeps_none_of_it(bank: B
         assert (record.state, record.attempts, record.stalls) == (State.COMPLETED, 2, 1)
         assert await bank.entries() == [(record.ref.id, 2)]
 
-    on_sqlite(play, bank)
+    on_each(play, bank)
 
 
 @pytest.mark.slow
@@ -257,9 +287,9 @@ def test_a_job_that_nobody_owns_at_the_end_of_its_block_keeps_none_of_it(bank: B
 def test_an_attempt_goes_on_after_a_failed_block_with_its_lease_renewed(bank: Bank) -> None:
     async def play(stage: Stage) -> None:
         async def work(ctx: Ctx) -> None:
-            with pytest.raises(sqlite3.OperationalError):
+            with pytest.raises(NO_TABLE):
                 async with ctx.transaction() as connection:
-                    await connection.execute("insert into nowhere values (1)")
+                    await connection.execute(NOWHERE)
             await asyncio.sleep(patience_s)
 
         patience_s = 1.5
@@ -268,7 +298,7 @@ def test_an_attempt_goes_on_after_a_failed_block_with_its_lease_renewed(bank: Ba
 
         assert (record.state, record.attempts, record.stalls) == (State.COMPLETED, 1, 0)
 
-    on_sqlite(play, bank)
+    on_each(play, bank)
 
 
 @pytest.mark.promise("P-50", "P-51")
@@ -281,7 +311,7 @@ def test_a_job_that_was_cancelled_before_the_block_ends_cancelled_without_its_ro
             asyncio.run_coroutine_threadsafe(cancel, loop).result()
             try:
                 with ctx.transaction_sync() as connection:
-                    connection.execute(ENTRY, (ctx.job_id, ctx.attempt))
+                    connection.execute(bank.entry, (ctx.job_id, ctx.attempt))
             except JobCancelled as error:
                 heard.append(error)
                 raise
@@ -293,7 +323,7 @@ def test_a_job_that_was_cancelled_before_the_block_ends_cancelled_without_its_ro
         assert (record.state, len(heard)) == (State.CANCELLED, 1)
         assert await bank.entries() == []
 
-    on_sqlite(play, bank)
+    on_each(play, bank)
 
 
 @pytest.mark.promise("P-26")
@@ -301,7 +331,7 @@ def test_a_value_that_does_not_fit_undoes_the_block_and_is_not_tried_again(bank:
     async def play(stage: Stage) -> None:
         async def work(ctx: Ctx) -> int:
             async with ctx.transaction() as connection:
-                await connection.execute(ENTRY, (ctx.job_id, ctx.attempt))
+                await connection.execute(bank.entry, (ctx.job_id, ctx.attempt))
                 return 7  # which the block does not see
 
         stage.task("work", work, retry=Retry(3))
@@ -310,7 +340,7 @@ def test_a_value_that_does_not_fit_undoes_the_block_and_is_not_tried_again(bank:
         assert (record.state, record.reason) == (State.FAILED, "result_not_serializable")
         assert (record.attempts, await bank.entries()) == (1, [])
 
-    on_sqlite(play, bank)
+    on_each(play, bank)
 
 
 @pytest.mark.parametrize(("after", "told"), [("return", "a value"), ("raise", "ValueError")])
@@ -318,7 +348,7 @@ def test_what_comes_after_the_block_changes_nothing_and_is_told(bank: Bank, afte
     async def play(stage: Stage) -> None:
         async def work(ctx: Ctx) -> int | None:
             async with ctx.transaction() as connection:
-                await connection.execute(ENTRY, (ctx.job_id, ctx.attempt))
+                await connection.execute(bank.entry, (ctx.job_id, ctx.attempt))
             if after == "raise":
                 raise ValueError(after)
             return 7
@@ -330,7 +360,7 @@ def test_what_comes_after_the_block_changes_nothing_and_is_told(bank: Bank, afte
         assert await bank.entries() == [(record.ref.id, 1)]
         assert [event.what for event in process.events(EndIgnored)] == [told]
 
-    on_sqlite(play, bank)
+    on_each(play, bank)
 
 
 @pytest.mark.promise("P-11", "P-63")
@@ -340,7 +370,7 @@ def test_after_the_block_the_attempt_owns_nothing_any_more(bank: Bank) -> None:
     async def play(stage: Stage) -> None:
         async def work(ctx: Ctx) -> None:
             async with ctx.transaction() as connection:
-                await connection.execute(ENTRY, (ctx.job_id, ctx.attempt))
+                await connection.execute(bank.entry, (ctx.job_id, ctx.attempt))
             for write in (ctx.progress(1), ctx.log("late"), ctx.transaction().__aenter__()):
                 try:
                     await write
@@ -353,7 +383,7 @@ def test_after_the_block_the_attempt_owns_nothing_any_more(bank: Bank) -> None:
         assert refused == ["LeaseLost"] * 3
         assert (record.state, record.progress, record.log) == (State.COMPLETED, None, ())
 
-    on_sqlite(play, bank)
+    on_each(play, bank)
 
 
 def test_what_would_wait_for_its_own_transaction_is_refused_at_once(bank: Bank) -> None:
@@ -378,7 +408,7 @@ def test_what_would_wait_for_its_own_transaction_is_refused_at_once(bank: Bank) 
         assert refused == ["WouldDeadlock"] * 3 + ["IllegalMove"]
         assert record.state is State.COMPLETED
 
-    on_sqlite(play, bank)
+    on_each(play, bank)
 
 
 @pytest.mark.promise("P-03", "P-04")
@@ -387,11 +417,11 @@ def test_a_commit_whose_answer_is_lost_is_recognised_as_applied(bank: Bank, is_a
     async def play(stage: Stage) -> None:
         async def work(ctx: Ctx) -> None:
             async with ctx.transaction() as connection:
-                await connection.execute(ENTRY, (ctx.job_id, ctx.attempt))
+                await connection.execute(bank.entry, (ctx.job_id, ctx.attempt))
 
         def work_in_a_thread(ctx: Ctx) -> None:
             with ctx.transaction_sync() as connection:
-                connection.execute(ENTRY, (ctx.job_id, ctx.attempt))
+                connection.execute(bank.entry, (ctx.job_id, ctx.attempt))
 
         stage.task("work", work if is_async else work_in_a_thread)
         process = stage.process()
@@ -403,7 +433,7 @@ def test_a_commit_whose_answer_is_lost_is_recognised_as_applied(bank: Bank, is_a
         assert await bank.entries() == [(record.ref.id, 1)]
         assert not process.events(LeaseWasLost)
 
-    on_sqlite(play, bank)
+    on_each(play, bank)
 
 
 @pytest.mark.promise("P-03", "P-04", "P-19")
@@ -412,11 +442,11 @@ def test_a_commit_that_never_was_completes_nothing_and_costs_no_budget(bank: Ban
     async def play(stage: Stage) -> None:
         async def work(ctx: Ctx) -> None:
             async with ctx.transaction() as connection:
-                await connection.execute(ENTRY, (ctx.job_id, ctx.attempt))
+                await connection.execute(bank.entry, (ctx.job_id, ctx.attempt))
 
         def work_in_a_thread(ctx: Ctx) -> None:
             with ctx.transaction_sync() as connection:
-                connection.execute(ENTRY, (ctx.job_id, ctx.attempt))
+                connection.execute(bank.entry, (ctx.job_id, ctx.attempt))
 
         stage.task("work", work if is_async else work_in_a_thread)
         process = stage.process()
@@ -427,7 +457,7 @@ def test_a_commit_that_never_was_completes_nothing_and_costs_no_budget(bank: Ban
         assert (record.failures, record.stalls) == (0, 0)
         assert await bank.entries() == [(record.ref.id, 2)]
 
-    on_sqlite(play, bank)
+    on_each(play, bank)
 
 
 @pytest.mark.promise("P-19")
@@ -436,7 +466,7 @@ def test_an_outage_in_a_transaction_costs_no_budget(bank: Bank, operation: str) 
     async def play(stage: Stage) -> None:
         async def work(ctx: Ctx) -> None:
             async with ctx.transaction() as connection:
-                await connection.execute(ENTRY, (ctx.job_id, ctx.attempt))
+                await connection.execute(bank.entry, (ctx.job_id, ctx.attempt))
 
         stage.task("work", work)
         process = stage.process()
@@ -447,7 +477,7 @@ def test_an_outage_in_a_transaction_costs_no_budget(bank: Bank, operation: str) 
         assert await bank.entries() == [(record.ref.id, record.attempts)]
         assert record.attempts == (1 if operation in ("begin", "check") else 2)
 
-    on_sqlite(play, bank)
+    on_each(play, bank)
 
 
 @pytest.mark.slow
@@ -459,7 +489,7 @@ def test_a_block_that_outlasts_its_lease_is_undone_and_counts_as_a_stall(bank: B
         async def work(ctx: Ctx) -> None:
             try:
                 async with ctx.transaction() as connection:
-                    await connection.execute(ENTRY, (ctx.job_id, ctx.attempt))
+                    await connection.execute(bank.entry, (ctx.job_id, ctx.attempt))
                     if ctx.attempt == 1:
                         await asyncio.Event().wait()
             except LeaseLost as error:
@@ -474,7 +504,7 @@ def test_a_block_that_outlasts_its_lease_is_undone_and_counts_as_a_stall(bank: B
         assert len(heard) == 1
         assert "longer lease" in heard[0]
 
-    on_sqlite(play, bank)
+    on_each(play, bank)
 
 
 @pytest.mark.slow
@@ -485,7 +515,7 @@ def test_a_lease_is_renewed_before_and_not_during_a_block(bank: Bank) -> None:
             await asyncio.sleep(patience_s)
             async with ctx.transaction() as connection:
                 await asyncio.sleep(patience_s)
-                await connection.execute(ENTRY, (ctx.job_id, ctx.attempt))
+                await connection.execute(bank.entry, (ctx.job_id, ctx.attempt))
 
         patience_s = 0.5
         stage.task("work", work)
@@ -494,7 +524,7 @@ def test_a_lease_is_renewed_before_and_not_during_a_block(bank: Bank) -> None:
         assert (record.state, record.attempts, record.refused_count) == (State.COMPLETED, 1, 0)
         assert process.wire.calls["renew"] in range(2, 9)
 
-    on_sqlite(play, bank)
+    on_each(play, bank)
 
 
 @pytest.mark.promise("P-81")
@@ -504,7 +534,7 @@ def test_a_stop_undoes_the_block_and_gives_the_job_back(bank: Bank) -> None:
 
         async def work(ctx: Ctx) -> None:
             async with ctx.transaction() as connection:
-                await connection.execute(ENTRY, (ctx.job_id, ctx.attempt))
+                await connection.execute(bank.entry, (ctx.job_id, ctx.attempt))
                 if ctx.attempt == 1:
                     is_inside.set()
                     await asyncio.Event().wait()
@@ -522,11 +552,12 @@ def test_a_stop_undoes_the_block_and_gives_the_job_back(bank: Bank) -> None:
         assert (record.state, record.attempts, record.stalls, record.failures) == (State.COMPLETED, 2, 0, 0)
         assert await bank.entries() == [(job, 2)]
 
-    on_sqlite(play, bank)
+    on_each(play, bank)
 
 
 @pytest.mark.promise("P-90")
-def test_where_there_are_no_transactions_a_block_is_refused() -> None:
+@pytest.mark.parametrize("backend_name", ["memory"])
+def test_where_there_are_no_transactions_a_block_is_refused(backend_name: str) -> None:
     async def play(stage: Stage) -> None:
         stage.task("work", refused_in_memory)
         record, _ = await ended(stage, "work")
@@ -546,12 +577,12 @@ def test_jobs_that_complete_in_transactions_at_once_wait_for_one_another(bank: B
     async def play(stage: Stage) -> None:
         async def work(ctx: Ctx) -> None:
             async with ctx.transaction() as connection:
-                await connection.execute(ENTRY, (ctx.job_id, ctx.attempt))
+                await connection.execute(bank.entry, (ctx.job_id, ctx.attempt))
                 await asyncio.sleep(0)
 
         def work_in_a_thread(ctx: Ctx) -> None:
             with ctx.transaction_sync() as connection:
-                connection.execute(ENTRY, (ctx.job_id, ctx.attempt))
+                connection.execute(bank.entry, (ctx.job_id, ctx.attempt))
 
         stage.task("work", work)
         stage.task("other", work_in_a_thread)
@@ -563,15 +594,15 @@ def test_jobs_that_complete_in_transactions_at_once_wait_for_one_another(bank: B
         assert sorted(await bank.entries()) == sorted((job, 1) for job in jobs)
         assert (await stage.backend.counts(QUEUE)).completed == 40
 
-    on_sqlite(play, bank)
+    on_each(play, bank)
 
 
 def test_an_unreachable_backend_is_told_to_a_session_of_the_functions_own(bank: Bank) -> None:
     async def play(stage: Stage) -> None:
         def work(ctx: Ctx) -> None:
-            with closing(sqlite3.connect(bank.file)) as own, ctx.transaction_sync(own) as connection:
+            with bank.connected() as own, ctx.transaction_sync(own) as connection:
                 assert connection is own
-                connection.execute(ENTRY, (ctx.job_id, ctx.attempt))
+                connection.execute(bank.entry, (ctx.job_id, ctx.attempt))
 
         stage.task("work", work, retry=AT_ONCE)
         process = stage.process()
@@ -581,4 +612,4 @@ def test_an_unreachable_backend_is_told_to_a_session_of_the_functions_own(bank: 
         assert (record.state, record.attempts, record.failures) == (State.COMPLETED, 2, 1)
         assert await bank.entries() == [(record.ref.id, 2)]
 
-    on_sqlite(play, bank)
+    on_each(play, bank)
