@@ -27,9 +27,8 @@ end
 -- Waiting jobs lie in buckets of 64 places of one priority; an index has the buckets in the order of claims.
 local ranked = {ready = {}, suspects = {}} -- the buckets' keys by their ranks
 
-local function bucket_of(job)
-  local lane = has(job.flags, SUSPECT) and 'suspects' or 'ready'
-  local rank = (200 - job.priority) * 35184372088832 + floor(job.place / 64)
+local function bucket_at(lane, priority, place)
+  local rank = (200 - priority) * 35184372088832 + floor(place / 64)
   local key = ranked[lane][rank]
   if not key then
     key = P .. (lane == 'ready' and 'w:' or 's:') .. digits(rank)
@@ -37,6 +36,10 @@ local function bucket_of(job)
   end
   if not buckets[key] then buckets[key] = {P .. lane, rank} end
   return key
+end
+
+local function bucket_of(job)
+  return bucket_at(has(job.flags, SUSPECT) and 'suspects' or 'ready', job.priority, job.place)
 end
 
 local function rank(job) -- into its lane, by its place

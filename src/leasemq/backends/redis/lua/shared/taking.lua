@@ -18,18 +18,31 @@ local function first_run(lease_ms, claimant)
   local run = new_run(NOW * 1000)
   run.attempts, run.lease, run.claimed, run.renewed = 1, NOW + lease_ms, NOW, NOW
   run.nonce, run.incarnation, run.worker = claimant.nonce, claimant.incarnation, claimant.worker
-  run.raw = packed_run(run)
+  run.raw, run.of_nonce, run.of_incarnation = packed_run(run), 'c:' .. run.nonce, 'o:' .. run.incarnation
   return run
 end
 
-local function start(job, lease_ms, claimant) -- WRITES: the next attempt of a job that left its lane
+-- WRITES: starts a job that was never claimed and has nothing rare. What it writes is as in `start`.
+local function start_plainly(job, run)
+  noted(lanes, bucket_of(job), job.number, false)
+  if job.expires > 0 then exit('ttl', number_entry(job)) end
+  moved[WAITING], moved[ACTIVE] = moved[WAITING] - 1, moved[ACTIVE] + 1
+  job.run, job.state, job.flags, job.place, job.since = run, ACTIVE, RUNS, next_place(), NOW
+  enter('leases', entry_of(job), run.lease)
+  join(run.of_nonce, job.number)
+  join(run.of_incarnation, job.number)
+  call('SET', P .. 'r:' .. job.id, run.raw)
+  record_event(TOLD.claimed, ACTIVE, 1, job.generation, job.id)
+  save(job)
+end
+
+local function start(job, lease_ms, claimant) -- WRITES: the next attempt of a waiting job
   if job.flags == 0 and job.marks <= RARE then
     if not claimant.first_run then claimant.first_run = first_run(lease_ms, claimant) end
-    job.run, job.flags = claimant.first_run, RUNS
-    call('SET', P .. 'r:' .. job.id, job.run.raw)
-    place(job, ACTIVE, TOLD.claimed)
+    start_plainly(job, claimant.first_run)
     return
   end
+  leave(job)
   local run = run_of(job)
   if has(job.flags, RUNS) then bank_attempt(job) end
   run.attempts = run.attempts + 1
@@ -169,7 +182,6 @@ local function claim(limit, lease_ms, claimant)
   if has_suspect() then
     local suspects = claimant.takes_suspect and limit > 0 and first_ready('suspects', 1) or {}
     if suspects[1] then
-      leave(suspects[1])
       start(suspects[1], lease_ms, claimant)
       amend('suspect_for', '')
       amend('suspect_until', 0)
@@ -180,7 +192,6 @@ local function claim(limit, lease_ms, claimant)
   end
   local taken = first_ready('ready', limit)
   for _, job in ipairs(taken) do
-    leave(job)
     start(job, lease_ms, claimant)
   end
   flush()
