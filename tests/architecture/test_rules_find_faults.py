@@ -167,6 +167,7 @@ def test_a_denial_of_a_single_run_is_welcome(denial: str) -> None:
         "-- One.\n-- In: a\n-- Out: one row\nSELECT :a, :b",
         "-- One.\n-- In: a, b\n-- Out: one row\nSELECT :a",
         "-- One.\n-- In: a\n-- Out: one row\nSELECT ':a'",
+        "-- One.\n-- In: a\n-- Out: a number\nCREATE FUNCTION {self}(a text, b integer[]) RETURNS integer",
     ],
 )
 def test_a_statement_file_that_misstates_its_parameters_is_reported(statement: str) -> None:
@@ -179,6 +180,7 @@ def test_a_statement_file_that_misstates_its_parameters_is_reported(statement: s
         "-- One.\n-- In: none\n-- Out: one row\nSELECT 1",
         "-- One,\n-- or two.\n-- In: a (text), b (ms,\n--   UTC), c\n-- Out: x\nSELECT :a, %(b)s, :c::int",
         "-- One.\n-- In: a\n-- Out: rows\nSELECT :a -- and not :b\n, ':c', x::text",
+        "-- One.\n-- In: a\n-- Out: a number\nCREATE FUNCTION {self}(a text) RETURNS integer AS $$ x[1:b] $$",
     ],
 )
 def test_a_statement_file_that_tells_the_truth_is_not_reported(statement: str) -> None:

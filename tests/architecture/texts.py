@@ -27,6 +27,7 @@ _DENIED = re.compile(rf"\b(?:{'|'.join(DENIALS)})[\s\"'*_`“]+{_CLAIM}", re.IGN
 
 _STRINGS_AND_COMMENTS = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/", re.DOTALL)
 _PARAMETER = re.compile(r"(?<![:\w]):([A-Za-z_]\w*)|%\((\w+)\)s")
+_SIGNATURE = re.compile(r"CREATE FUNCTION \{self\}\(([^)]*)\)")
 _NOTHING = frozenset({"none", "nothing"})
 
 
@@ -62,7 +63,8 @@ def misstates_its_parameters(text: Text) -> Iterator[Breach]:
     """A statement file begins with what it does, `In:` its parameters, `Out:` its shape, and `In:` is true.
 
     The header is the comment lines on top. `In:` lists the parameters by name, separated by commas; a
-    remark in parentheses after a name is skipped; `In: none` says that there are none.
+    remark in parentheses after a name is skipped; `In: none` says that there are none. A function's are
+    those of its signature.
     """
     header = _header(text.text)
     if not header or re.match(r"(?:In|Out):", header[0]):
@@ -71,7 +73,7 @@ def misstates_its_parameters(text: Text) -> Iterator[Breach]:
     for name in ("In", "Out"):
         if name not in fields:
             yield Breach(where=text.path, line=1, what=f"has no `{name}:` line in its opening comment")
-    used = {match[1] or match[2] for match in _PARAMETER.finditer(_STRINGS_AND_COMMENTS.sub(" ", text.text))}
+    used = _parameters(text.text)
     told = _told(fields.get("In", ""))
     if "In" in fields and told != used:
         yield Breach(
@@ -79,6 +81,13 @@ def misstates_its_parameters(text: Text) -> Iterator[Breach]:
             line=1,
             what=f"In: tells {sorted(told - used)} in vain and leaves out {sorted(used - told)}",
         )
+
+
+def _parameters(text: str) -> set[str]:
+    """The names of a function's parameters, else those that the statement itself has."""
+    if signature := _SIGNATURE.search(text):
+        return {part.split()[0] for part in signature[1].split(",") if part.strip()}
+    return {match[1] or match[2] for match in _PARAMETER.finditer(_STRINGS_AND_COMMENTS.sub(" ", text))}
 
 
 def _header(text: str) -> list[str]:

@@ -115,19 +115,6 @@ BEGIN
         WHERE h.queue = v_queue AND h.key = ANY(p_unique_keys)
     ));
     PERFORM FROM {schema}.hold AS h WHERE h.queue = v_queue AND h.key = ANY(p_unique_keys) ORDER BY h.key FOR UPDATE;
-    IF v_count > 1 THEN  -- all that may be looked at is locked in one order, whatever the order of the batch
-        PERFORM FROM {schema}.hold AS h WHERE h.queue = v_queue AND h.key = ANY(p_unique_keys)
-        ORDER BY h.key FOR UPDATE;
-        PERFORM {lock_jobs}(v_queue, ARRAY(
-            SELECT j.key FROM {schema}.job AS j WHERE j.queue = v_queue AND j.id = ANY(p_ids)
-            UNION SELECT a.job FROM {schema}.alias AS a WHERE a.queue = v_queue AND a.id = ANY(p_ids)
-            UNION SELECT j.key FROM {schema}.hold AS h
-            CROSS JOIN LATERAL (
-                SELECT k.key FROM {schema}.job AS k WHERE k.queue = v_queue AND k.id = h.id LIMIT 1
-            ) AS j
-            WHERE h.queue = v_queue AND h.key = ANY(p_unique_keys)
-        ));
-    END IF;
     acceptances := '{}'; ids := '{}'; generations := '{}'; states := '{}'; sames := '{}';
     FOR i IN 1..v_count LOOP
         SELECT * INTO STRICT v_one FROM {enqueue_one}(
