@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 
@@ -21,6 +22,7 @@ from leasemq.backends.postgres.executor import Executor
 from leasemq.backends.postgres.functions import Functions
 from leasemq.backends.postgres.listening import Audiences, PostgresListener
 from leasemq.backends.postgres.renewing import PostgresRenewer
+from leasemq.backends.postgres.resting import Resting
 from leasemq.backends.postgres.schema import prepared
 from leasemq.backends.postgres.settings import Settings
 from leasemq.backends.postgres.store import Store
@@ -74,6 +76,7 @@ class PostgresBackend:
         self._upkeep = Upkeep(self._executor)
         self._store = Store(settings=settings, executor=self._executor)
         self._store_id = ""
+        self._resting = Resting()
 
     async def prepare(self) -> Capabilities:
         """See `Backend.prepare`. Opens a closed backend again."""
@@ -87,6 +90,7 @@ class PostgresBackend:
         await self._audiences.close()
         await self._upkeep.close()
         await self._executor.close()
+        self._resting.close(asyncio.get_running_loop())
 
     async def enqueue(self, queue: str, jobs: Sequence[NewJob]) -> Sequence[Enqueued]:
         """See `Work.enqueue`."""
@@ -290,4 +294,9 @@ class PostgresBackend:
         return await registry.advance_schedule(self._store, name, seen_cursor_ms, new_cursor_ms, jobs)
 
     def _target(self) -> joining.Target:
-        return joining.Target(settings=self._settings, catalogue=self._functions, store_id=self._store_id)
+        return joining.Target(
+            settings=self._settings,
+            catalogue=self._functions,
+            resting=self._resting,
+            store_id=self._store_id,
+        )

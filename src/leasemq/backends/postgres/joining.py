@@ -23,6 +23,7 @@ from leasemq.backends.postgres import accepting, settling
 from leasemq.backends.postgres.encoding import Parameter, ParameterDumper, encoded
 from leasemq.backends.postgres.executor import Catalogue
 from leasemq.backends.postgres.faults import line, refused, unreachable
+from leasemq.backends.postgres.resting import FRESH, Driver, Resting
 from leasemq.backends.postgres.settings import Settings
 from leasemq.backends.postgres.store import Store
 from leasemq.backends.postgres.wire import Row, conninfo_of
@@ -39,7 +40,6 @@ from leasemq.sessions import (
 )
 
 RV = TypeVar("RV")
-Driver = AsyncConnection[Any] | Connection[Any]
 
 _ANSWERS = {1: Renewal.HELD, 2: Renewal.CANCEL_REQUESTED, 3: Renewal.LOST}
 _REMEDY = "pass a psycopg connection, or SQLAlchemy's connection or session over postgresql+psycopg://"
@@ -51,6 +51,7 @@ class Target:
 
     settings: Settings
     catalogue: Catalogue
+    resting: Resting
     store_id: str
 
 
@@ -212,25 +213,34 @@ def joined(session: object, target: Target) -> PostgresJoined:
 @asynccontextmanager
 async def transaction(target: Target, *, blocks: bool, idle_ms: int) -> AsyncIterator[PostgresJoined]:
     """See `Work.transaction`. The server ends it when its owner says nothing for `idle_ms`."""
-    settings = target.settings
-    conninfo = conninfo_of(settings)
-    threshold = 5 if settings.notify else None
-    try:
-        driver: Driver = (
-            Connection.connect(conninfo, prepare_threshold=threshold)
-            if blocks
-            else await BlockConnection.connect(conninfo, prepare_threshold=threshold)
-        )
-    except (psycopg.Error, OSError) as error:
-        raise unreachable(error, settings.place) from error
-    _known[driver] = target.store_id
+    loop = None if blocks else asyncio.get_running_loop()
+    is_resting = target.settings.notify  # behind a pooler it is the pooler that keeps sessions
+    driver = target.resting.taken(loop) if is_resting else None
+    statements = [FRESH] if driver is not None else []
+    if driver is None:
+        driver = await _connected(target.settings, blocks=blocks)
     limits = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout")
+    statements += [f"SET LOCAL {limit} = {max(idle_ms, 1)}" for limit in limits]
+    _known[driver] = target.store_id
     try:
-        await _executed(driver, "; ".join(f"SET LOCAL {limit} = {max(idle_ms, 1)}" for limit in limits))
+        await _executed(driver, "; ".join(statements), target.settings.place)
         reach: Reach = Awaited(driver) if isinstance(driver, AsyncConnection) else Plain(driver)
         yield PostgresJoined(driver, reach, target)
     finally:
-        driver.pgconn.finish()
+        if is_resting:
+            target.resting.give(driver, loop)
+        else:
+            driver.pgconn.finish()
+
+
+async def _connected(settings: Settings, *, blocks: bool) -> Driver:
+    conninfo, threshold = conninfo_of(settings), 5 if settings.notify else None
+    try:
+        if blocks:
+            return Connection.connect(conninfo, prepare_threshold=threshold)
+        return await BlockConnection.connect(conninfo, prepare_threshold=threshold)
+    except (psycopg.Error, OSError) as error:
+        raise unreachable(error, settings.place) from error
 
 
 class Plain:
@@ -366,8 +376,11 @@ async def _called(driver: Driver, statement: str, parameters: Sequence[Parameter
         return cursor.fetchall()
 
 
-async def _executed(driver: Driver, statement: str) -> None:
-    if isinstance(driver, AsyncConnection):
-        await driver.execute(statement.encode())
-    else:
-        driver.execute(statement.encode())
+async def _executed(driver: Driver, statement: str, place: str) -> None:
+    try:
+        if isinstance(driver, AsyncConnection):
+            await driver.execute(statement.encode())
+        else:
+            driver.execute(statement.encode())
+    except psycopg.Error as error:
+        raise unreachable(error, place) from error
