@@ -1,4 +1,6 @@
 -- Fill a queue with {jobs} stored jobs in every state, as years of work would have left them.
+-- In: none
+-- Out: nothing
 INSERT INTO {s}.queue (name) VALUES ('stock');
 INSERT INTO {s}.feed (queue) SELECT key FROM {s}.queue WHERE name = 'stock';
 INSERT INTO {s}.job (

@@ -1,6 +1,10 @@
 -- Store a tick's jobs and move its schedule's cursor, in one step; nothing, if the schedule is paused or gone, or
 -- its cursor has moved.
--- In: p_now, p_channel, p_name, p_seen_ms, p_new_ms, then as enqueue.sql
+-- In: p_now, p_channel, p_name, p_seen_ms, p_new_ms, p_ids, p_tasks, p_payloads, p_priorities, p_delays, p_due_ats,
+-- p_ttls, p_max_stalls, p_keep_results, p_keep_records, p_keep_deads, p_overrides, p_headers, p_requests, p_trails,
+-- p_creator_queues, p_creator_ids, p_creator_lives, p_reuses (bit n: state n may be replaced), p_unique_keys,
+-- p_unique_modes, p_unique_untils, p_unique_windows, p_at_mosts, p_parent_places (which job of the batch, from 1),
+-- p_parent_queues, p_parent_ids, p_parent_policies
 -- Out: the schedule's queue, then as enqueue.sql, null without jobs; no row: nothing was done
 CREATE FUNCTION {self}(
     p_now bigint, p_channel text, p_name text, p_seen_ms bigint, p_new_ms bigint, p_ids text[], p_tasks text[],

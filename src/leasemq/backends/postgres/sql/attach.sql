@@ -1,5 +1,5 @@
 -- Note on a parent that a job waits for it; a repeat changes nothing.
--- In: p_queue and p_id (of the parent), p_child_queue, p_child_id, p_child_generation, p_on_failure
+-- In: p_queue, p_id (of the parent), p_child_queue, p_child_id, p_child_generation, p_on_failure
 -- Out: the code of the state that the parent ended in; 0: it has not ended; null: there is no record
 CREATE FUNCTION {self}(
     p_queue text, p_id text, p_child_queue text, p_child_id text, p_child_generation integer, p_on_failure text

@@ -1,5 +1,5 @@
 -- Answer events of a queue after a cursor, oldest first.
--- In: p_queue, p_after (a number; null: see p_way), p_born_seq and p_born_index (else which job's first event to begin
+-- In: p_queue, p_after (a number; null: see p_way), p_born_seq, p_born_index (else which job's first event to begin
 -- with), p_way (0: after the cursor, 1: from the earliest kept, 2: only how far they go),
 -- p_limit, p_event_limit (how many are kept)
 -- Out: one row of trimmed (the number of the newest that is no longer kept), newest, after (null: what was to be

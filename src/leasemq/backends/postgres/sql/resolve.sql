@@ -1,5 +1,5 @@
 -- Tell a blocked job that a parent no longer blocks it, or that it can never run.
--- In: p_now, p_channel, p_queue, p_id and p_generation (of the blocked job), p_parent_queue, p_parent_id, p_passes
+-- In: p_now, p_channel, p_queue, p_id, p_generation (of the blocked job), p_parent_queue, p_parent_id, p_passes
 -- Out: whether anything changed
 CREATE FUNCTION {self}(
     p_now bigint, p_channel text, p_queue text, p_id text, p_generation integer, p_parent_queue text,
