@@ -192,3 +192,59 @@ async def test_a_deferred_constraint_of_the_owners_is_the_owners_error(
             await joined.commit()
 
     assert list(await backend.get("q", ["j"])) == [None]
+
+
+async def test_a_transaction_finds_nothing_of_the_one_before_on_its_connection(
+    backend: PostgresBackend,
+) -> None:
+    async with backend.transaction(blocks=False, idle_ms=30_000) as joined:
+        first: Any = joined.session
+        first.row_factory = dict_row
+        await first.execute("set application_name = 'somebody else'")
+        await first.execute("create temp table mine (n int)")
+        await first.execute("select pg_advisory_lock(7)")
+        await joined.commit()
+    async with backend.transaction(blocks=False, idle_ms=30_000) as joined:
+        second: Any = joined.session
+        told = await (
+            await second.execute("select current_setting('application_name'), to_regclass('mine')")
+        ).fetchone()
+        locks = await (
+            await second.execute("select count(*) from pg_locks where locktype = 'advisory'")
+        ).fetchone()
+
+    assert second is first
+    assert told == ("leasemq", None)
+    assert locks == (0,)
+
+
+async def test_a_connection_that_the_server_ended_meanwhile_is_not_used_again(
+    backend: PostgresBackend, operator: Operator
+) -> None:
+    async with backend.transaction(blocks=False, idle_ms=30_000) as joined:
+        first: Any = joined.session
+        await joined.roll_back()
+    pid = first.info.backend_pid
+    await asyncio.to_thread(operator.execute, "select pg_terminate_backend(%s)", (pid,))
+    await _is_gone(operator, pid)
+    async with backend.transaction(blocks=False, idle_ms=30_000) as joined:
+        await joined.enqueue("q", [builders.new_job("j")])
+        await joined.commit()
+
+    assert joined.session is not first
+    assert (await backend.counts("q")).waiting == 1
+
+
+async def test_a_connection_whose_transaction_was_left_open_is_not_used_again(
+    backend: PostgresBackend,
+) -> None:
+    async with backend.transaction(blocks=False, idle_ms=30_000) as joined:
+        first: Any = joined.session
+        await joined.enqueue("q", [builders.new_job("j")])
+    is_closed = first.closed
+    async with backend.transaction(blocks=False, idle_ms=30_000) as joined:
+        await joined.commit()
+
+    assert is_closed  # at once, so that it keeps nothing locked
+    assert joined.session is not first
+    assert (await backend.counts("q")).accepted == 0

@@ -216,14 +216,12 @@ async def transaction(target: Target, *, blocks: bool, idle_ms: int) -> AsyncIte
     loop = None if blocks else asyncio.get_running_loop()
     is_resting = target.settings.notify  # behind a pooler it is the pooler that keeps sessions
     driver = target.resting.taken(loop) if is_resting else None
-    statements = [FRESH] if driver is not None else []
-    if driver is None:
+    if driver is None or not await _begun(driver, idle_ms, FRESH):
         driver = await _connected(target.settings, blocks=blocks)
-    limits = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout")
-    statements += [f"SET LOCAL {limit} = {max(idle_ms, 1)}" for limit in limits]
+        if not await _begun(driver, idle_ms):
+            raise BackendUnavailable(f"{target.settings.place} has just ended a session; nothing was sent")
     _known[driver] = target.store_id
     try:
-        await _executed(driver, "; ".join(statements), target.settings.place)
         reach: Reach = Awaited(driver) if isinstance(driver, AsyncConnection) else Plain(driver)
         yield PostgresJoined(driver, reach, target)
     finally:
@@ -231,6 +229,26 @@ async def transaction(target: Target, *, blocks: bool, idle_ms: int) -> AsyncIte
             target.resting.give(driver, loop)
         else:
             driver.pgconn.finish()
+
+
+async def _begun(driver: Driver, idle_ms: int, *before: str) -> bool:
+    """Begin a transaction with these limits; answers whether the server is still there."""
+    limits = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout")
+    settings = (f"SET LOCAL {limit} = {max(idle_ms, 1)}" for limit in limits)
+    statements = "; ".join((*before, *settings)).encode()
+    is_begun = False
+    try:
+        if isinstance(driver, AsyncConnection):
+            await driver.execute(statements)
+        else:
+            driver.execute(statements)
+        is_begun = True
+    except psycopg.Error:
+        return False
+    finally:
+        if not is_begun:
+            driver.pgconn.finish()
+    return True
 
 
 async def _connected(settings: Settings, *, blocks: bool) -> Driver:
@@ -374,13 +392,3 @@ async def _called(driver: Driver, statement: str, parameters: Sequence[Parameter
         cursor.adapters.register_dumper(Parameter, ParameterDumper)
         cursor.execute(statement.encode(), parameters, binary=True)
         return cursor.fetchall()
-
-
-async def _executed(driver: Driver, statement: str, place: str) -> None:
-    try:
-        if isinstance(driver, AsyncConnection):
-            await driver.execute(statement.encode())
-        else:
-            driver.execute(statement.encode())
-    except psycopg.Error as error:
-        raise unreachable(error, place) from error
