@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from leasemq.backends.redis.layout import RARE, STATES, UNREADABLE, VERSION, long, u48
-from leasemq.protocol.model import Keep, State
+from leasemq.protocol.model import FENCE_LIMIT, Keep, State
 
 HEAD_BYTES = 56
 _RUN_BYTES = 92
@@ -162,8 +162,10 @@ def run_of(raw: bytes) -> Run:
     end = worker_end + number(raw[88:92])
     if len(raw) != end:
         raise ValueError(f"what was stored of its attempts has {len(raw)} bytes instead of {end}")
+    if (fence := number(raw[1:8])) > FENCE_LIMIT:
+        raise ValueError(f"its fence is {fence}")
     return Run(
-        number(raw[1:8]),
+        fence,
         number(raw[8:12]),
         number(raw[12:16]),
         number(raw[16:20]),

@@ -8,7 +8,7 @@ local job = read(parent_id)
 if not job then return 0 end
 if is_broken(job) then return -1 end
 local key = P .. 'd:' .. job.id
-if call('HEXISTS', key, child) == 0 then
+if beside('HEXISTS', key, child) == 0 then
   call('HSET', key, child, pack('>I4B', call('HLEN', key) + 1, policy))
   if not has(job.flags, DEPENDANTS) then
     job.flags = with(job.flags, DEPENDANTS)

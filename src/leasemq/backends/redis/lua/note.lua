@@ -12,7 +12,7 @@ local function write(job, note)
     put_extra(job, 'progress', value)
     tell(job, TOLD.progress, value)
   elseif kind == 2 then
-    call('RPUSH', P .. 'g:' .. job.id, value)
+    beside('RPUSH', P .. 'g:' .. job.id, value)
     call('LTRIM', P .. 'g:' .. job.id, -100, -1)
     job.flags = with(job.flags, EXTRA)
     trace(job, TOLD.log, value)

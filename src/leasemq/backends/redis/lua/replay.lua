@@ -22,7 +22,7 @@ local function restart(job) -- WRITES
   leave(job)
   bank_attempt(job)
   put_extra(job, 'replay', request)
-  call('HDEL', P .. 'x:' .. job.id, 'error', 'reason', 'progress')
+  beside('HDEL', P .. 'x:' .. job.id, 'error', 'reason', 'progress')
   run.replays = run.replays + 1
   run.attempts, run.failures, run.stalls = 0, 0, 0
   run.ended, run.keep, run.result_until, run.has_result, run.result = 0, 0, 0, 0, ''

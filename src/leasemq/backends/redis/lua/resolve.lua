@@ -8,7 +8,7 @@ local job = read(id)
 if not job then return 0 end
 if is_broken(job) then return -1 end
 local key = P .. 'p:' .. id
-if job.generation ~= generation or job.state ~= BLOCKED or call('HEXISTS', key, parent) == 0 then return 0 end
+if job.generation ~= generation or job.state ~= BLOCKED or beside('HEXISTS', key, parent) == 0 then return 0 end
 run_of(job)
 if job.corrupt then return -1 end
 call('HDEL', key, parent)

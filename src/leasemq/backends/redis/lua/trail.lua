@@ -8,8 +8,9 @@ local job = read(id)
 if not job then return false end
 if is_broken(job) then return -1 end
 if generation >= 0 and job.generation ~= generation then return false end
-local newest = has(job.marks, TRAIL) and tonumber(extra(job, 'trail') or 0) or 0
-local kept = newest > 0 and call('LLEN', P .. 't:' .. id) or 0
+local newest = tonumber(has(job.marks, TRAIL) and extra(job, 'trail') or 0)
+local kept = newest ~= 0 and try('LLEN', P .. 't:' .. id) or 0
+if not newest or type(kept) ~= 'number' then return -1 end
 local oldest = kept > 0 and newest - kept + 1 or 0
 local found, size, at = {}, 0, math.max(after - oldest + 1, 0)
 while #found < limit and at < kept and size <= 1048576 do

@@ -84,7 +84,7 @@ do
     its.terms = number == 0 and blob or ''
     job.terms = number
     count('aliases', call('HSET', P .. 'aliases', item[1], job.id))
-    call('SADD', P .. 'm:' .. job.id, item[1])
+    beside('SADD', P .. 'm:' .. job.id, item[1])
     job.flags = with(job.flags, EXTRA)
     local acceptance = REPLACED
     if rare.mode == DEBOUNCE then

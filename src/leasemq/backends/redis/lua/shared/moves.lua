@@ -59,9 +59,9 @@ local function trace(job, kind, value) -- WRITES into the job's own trail, if it
   if not has(job.marks, TRAIL) or not job.state then return end
   local rare = rare_of(job)
   if not rare then return end
-  local number = call('HINCRBY', P .. 'x:' .. job.id, 'trail', 1)
-  job.flags = with(job.flags, EXTRA)
-  call('RPUSH', P .. 't:' .. job.id, pack(
+  local number = (tonumber(extra(job, 'trail') or 0) or 0) + 1
+  put_extra(job, 'trail', number)
+  beside('RPUSH', P .. 't:' .. job.id, pack(
     '>I6I6I4BBB', number, NOW, attempts_of(job), kind, job.state, value and 1 or 0
   ) .. (value or ''))
   call('LTRIM', P .. 't:' .. job.id, -rare.trail, -1)
@@ -150,10 +150,12 @@ local function attach_to_parents(job, parents) -- parents: {queue, id, policy} e
 end
 
 local function in_order(key) -- fields of a hash whose values begin with '>I4B' (number, policy), by number
-  local flat, found = call('HGETALL', key), {}
+  local flat, found = beside('HGETALL', key), {}
   for at = 1, #flat, 2 do
-    local number, policy = unpacked('>I4B', flat[at + 1])
-    found[#found + 1] = {flat[at], policy, number}
+    if #flat[at + 1] == 5 then
+      local number, policy = unpacked('>I4B', flat[at + 1])
+      found[#found + 1] = {flat[at], policy, number}
+    end
   end
   table.sort(found, function(one, other) return one[3] < other[3] end)
   return found
@@ -247,7 +249,7 @@ local function forget_keys(id) -- WRITES: all that is stored under an id but its
 end
 
 local function forget_aliases(id) -- WRITES: ids merged into this job stand for themselves again
-  for _, alias in ipairs(call('SMEMBERS', P .. 'm:' .. id)) do
+  for _, alias in ipairs(beside('SMEMBERS', P .. 'm:' .. id)) do
     if call('HGET', P .. 'aliases', alias) == id then -- it may have been merged elsewhere since
       count('aliases', -call('HDEL', P .. 'aliases', alias))
     end
@@ -302,13 +304,11 @@ end
 
 local function refuse(job, fence, write) -- WRITES: notes a stale write on the job: all that it changes
   local key = P .. 'f:' .. job.id
-  call('RPUSH', key, pack('>I6I7', NOW, fence) .. write)
+  beside('RPUSH', key, pack('>I6I7', NOW, fence) .. write)
   call('LTRIM', key, -20, -1)
-  call('HINCRBY', P .. 'x:' .. job.id, 'refused', 1)
-  if not has(job.flags, EXTRA) then
-    job.flags = with(job.flags, EXTRA)
-    save(job)
-  end
+  local is_first = not has(job.flags, EXTRA)
+  put_extra(job, 'refused', (tonumber(extra(job, 'refused') or 0) or 0) + 1)
+  if is_first then save(job) end
   count('refused', 1)
 end
 

@@ -28,6 +28,17 @@ local function without(flags, flag)
   return has(flags, flag) and flags - flag or flags
 end
 
+-- What is said of a key of another type by commands that cannot read it.
+local NOTHING = {HGET = false, HGETALL = {}, LRANGE = {}, LLEN = 0, SMEMBERS = {}, HEXISTS = 0, HLEN = 0}
+
+-- A command on what lies beside a record. If it is of another type, somebody else wrote there: it goes.
+local function beside(command, key, ...)
+  local answer = try(command, key, ...)
+  if type(answer) ~= 'table' or not answer.err then return answer end
+  if type(try('UNLINK', key)) == 'number' then return call(command, key, ...) end
+  return NOTHING[command]
+end
+
 -- A table of the head's fields, or one that is `corrupt`. `raw` is the head or the whole record.
 local function parsed(id, raw)
   if type(raw) ~= 'string' or #raw < HEAD_SIZE then return {id = id, corrupt = true, raw = raw} end
@@ -179,7 +190,7 @@ local function parsed_run(raw)
   local incarnation_at = RUN_SIZE + 1 + nonce_size
   local worker_at = incarnation_at + incarnation_size
   local result_at = worker_at + worker_size
-  if version ~= 1 or outcome > 7 or #raw ~= result_at + result_size - 1 then return nil end
+  if version ~= 1 or outcome > 7 or fence > 2 ^ 53 or #raw ~= result_at + result_size - 1 then return nil end
   return {
     raw = raw, fence = fence, attempts = attempts, failures = failures, stalls = stalls, replays = replays,
     lease = lease, renewed = renewed, noted = noted_last, claimed = claimed, outcome = outcome, bits = bits,
@@ -239,12 +250,12 @@ local function attempts_of(job)
 end
 
 local function put_extra(job, ...) -- WRITES rare values: name, value, ...; the head is to be saved after
-  call('HSET', P .. 'x:' .. job.id, ...)
+  beside('HSET', P .. 'x:' .. job.id, ...)
   job.flags = with(job.flags, EXTRA)
 end
 
 local function extra(job, name) -- false: there is none
-  return has(job.flags, EXTRA) and call('HGET', P .. 'x:' .. job.id, name)
+  return has(job.flags, EXTRA) and beside('HGET', P .. 'x:' .. job.id, name)
 end
 
 local PAST = '>I4I7I6I6I6BBc8BI2I2I4'
@@ -255,7 +266,7 @@ local function bank_attempt(job)
   if run.claimed == 0 then return end
   local failure = has(run.bits, WITH_ERROR) and extra(job, 'error') or ''
   local kept = extra(job, 'settled') or ''
-  call('RPUSH', P .. 'h:' .. job.id, pack(
+  beside('RPUSH', P .. 'h:' .. job.id, pack(
     PAST, run.attempts, run.fence, run.claimed, run.renewed, run.attempt_ended, run.outcome, run.bits,
     run.settled_by, #run.nonce, #run.incarnation, #run.worker, #failure
   ) .. run.nonce .. run.incarnation .. run.worker .. failure)

@@ -38,7 +38,7 @@ do
     if item[16] then
       put_extra(job, 'reason', item[16])
     elseif has(job.flags, EXTRA) then
-      call('HDEL', P .. 'x:' .. job.id, 'reason')
+      beside('HDEL', P .. 'x:' .. job.id, 'reason')
     end
     local told = OUTCOME_TOLD[outcome]
     if state < COMPLETED then

@@ -27,6 +27,7 @@ local function parts_of(job) -- READS, of a job that was read
       list[at] = string.char(parent[2]) .. parent[1]
     end
     parts[8] = list
+    if try('HLEN', P .. 'p:' .. id) ~= #list then parts[2] = '' end
   end
   if not job.corrupt then terms_blob(job) end
   return parts
