@@ -47,7 +47,7 @@ COUNT_OF_PLACES = """(SELECT count(*) FROM ready WHERE job = key)
     + (SELECT count(*) FROM ended WHERE job = key)"""
 CORRUPTIONS = (  # ways in which what is stored of a job can be wrong, in spite of the columns' types
     "UPDATE job SET unique_key = 'k', unique_mode = 'sideways' WHERE key = %s",  # an unknown word
-    "UPDATE job SET unique_key = 'k', unique_mode = 'skip', unique_until = NULL WHERE key = %s",  # a part missing
+    "UPDATE job SET unique_key = 'k', unique_mode = 'skip', unique_until = NULL WHERE key = %s",  # missing
     "INSERT INTO attempt (job, fence, number, outcome, replay, claimed_ms, renewed_ms, ended_ms, settled_by,"
     " worker, incarnation) VALUES (%s, 1, 1, 99, false, 0, 0, 0, 0, 'w', 'w-1')",  # an unknown outcome
 )
