@@ -16,7 +16,7 @@ from leasemq.backends.redis.settings import located
 from leasemq.errors import BackendUnavailable, Unsupported
 from tests.backends.redis.small_scripts import ADD, ECHO, SUM
 from tests.servers import RedisCluster, RedisServer
-from tests.servers.server import until
+from tests.servers.server import free_port, until
 
 pytestmark = pytest.mark.slow  # its servers need three seconds to find each other
 
@@ -149,3 +149,41 @@ async def test_a_cluster_that_is_away_is_unavailable(tmp_path: Path) -> None:
     with pytest.raises(BackendUnavailable, match="nothing was sent"):
         await link.call(ECHO, "q", 1)
     await link.close()
+
+
+@pytest.mark.promise("P-95", "P-98")
+async def test_a_replica_that_took_over_is_called_from_then_on(tmp_path: Path) -> None:
+    with RedisCluster(tmp_path / "pair", primaries=1) as pair:
+        primary = pair.servers[0]
+        options = {**primary.options, "cluster-port": str(free_port()), "dir": str(tmp_path / "replica")}
+        with RedisServer(tmp_path / "replica", binary="valkey", options=options) as replica:
+            replica.ask("CLUSTER", "MEET", "127.0.0.1", primary.port, int(primary.options["cluster-port"]))
+            await asyncio.to_thread(until, lambda: knows(replica, primary), "they have met")
+            replica.ask("CLUSTER", "REPLICATE", node_id(primary))
+            link = Link(located(pair.url))
+            for number in range(3):
+                assert await link.call(ADD, "q", 1) == number + 1
+            await asyncio.to_thread(until, lambda: has_all(primary, replica), "it has every write")
+            replica.ask("CLUSTER", "FAILOVER", "TAKEOVER")
+            await asyncio.to_thread(until, lambda: is_replica(primary), "the primary has stepped down")
+
+            assert await link.call(ADD, "q", 1) == 4
+            assert int(replica.ask("GET", queue_prefix("leasemq", "q") + b"sum")) == 4
+            await link.close()
+
+
+def knows(server: RedisServer, other: RedisServer) -> bool:
+    """Whether a node has met another."""
+    return node_id(other).decode() in str(server.ask("CLUSTER", "NODES"))
+
+
+def has_all(primary: RedisServer, replica: RedisServer) -> bool:
+    """Whether a replica has every write of its primary."""
+    told = replica.info("replication")
+    offsets = [one.info("replication")["master_repl_offset"] for one in (primary, replica)]
+    return told.get("master_link_status") == "up" and offsets[0] == offsets[1]
+
+
+def is_replica(server: RedisServer) -> bool:
+    """Whether it takes no writes."""
+    return bool(server.info("replication")["role"] == "slave")

@@ -42,7 +42,7 @@ class Cluster:
         self._lanes: dict[Address, Lane] = {}
         self._spans: list[_Span] = []
         self._version = 0  # of the map
-        self._teller: Address | None = None  # who told it
+        self._silent: set[Address] = set()  # those that did not tell it when they were asked last
         self._is_stale = True
         self._refreshing = asyncio.Lock()
 
@@ -100,11 +100,11 @@ class Cluster:
         return connection
 
     def _known(self) -> Iterable[Address]:
-        """Answer every node that we know: who answered last, then primaries, seeds and replicas."""
+        """Answer every node that we know, those that were silent last."""
         replicas = (address for span in self._spans for address in span.replicas)
         primaries = (span.primary for span in self._spans)
-        teller = () if self._teller is None else (self._teller,)
-        return dict.fromkeys((*teller, *primaries, *self._settings.addresses, *replicas))
+        found = dict.fromkeys((*primaries, *self._settings.addresses, *replicas))
+        return sorted(found, key=lambda address: address in self._silent)
 
     async def _refresh(self, seen: int) -> None:
         """Read the map, unless somebody did since it had the version `seen`. Raises: BackendUnavailable."""
@@ -121,6 +121,7 @@ class Cluster:
             try:
                 reply = await self._lane(address).ask(("CLUSTER", "SLOTS"), "CLUSTER SLOTS", is_read=True)
             except BackendUnavailable as error:
+                self._silent.add(address)
                 missing = error
                 continue
             if isinstance(reply, driver.RedisError):
@@ -129,13 +130,16 @@ class Cluster:
                 missing = refused(reply, "CLUSTER SLOTS", str(address), is_read=True)
                 continue
             if spans := sorted(spans_of(reply, address), key=lambda span: span.first):
-                self._teller = address
+                self._silent.discard(address)
                 return spans
         raise missing
 
 
 def spans_of(reply: object, asked: Address) -> Iterator[_Span]:
-    """Read the answer to CLUSTER SLOTS; a node without a host is where the one that was asked is."""
+    """Read the answer to CLUSTER SLOTS; a node without a host is where the one that was asked is.
+
+    Raises: BackendUnavailable for what is no such answer.
+    """
     if not isinstance(reply, list):
         return
     for entry in reply:
@@ -151,4 +155,4 @@ def _node(node: object, asked: Address) -> Address:
             return Address(host.decode() or asked.host, port)
         case [None, int() as port, *_]:
             return Address(asked.host, port)
-    raise driver.InvalidResponse(f"CLUSTER SLOTS names a node as {node!r:.100}")
+    raise BackendUnavailable(f"{asked} names a node of its Cluster in a way of its own: {node!r:.100}")
