@@ -1,5 +1,5 @@
 -- Answers how a job stands in its queue, all of one moment.
--- Uses: prelude asked records moves taking telling
+-- Uses: prelude asked records moves telling
 -- Flags: no-writes
 -- In: id
 -- Out: nil: there is no record; else parts (see telling), terms, now, the job that it was merged into or nil
@@ -39,6 +39,13 @@ local function ahead_of(job)
   return math.min(ahead, AHEAD_LIMIT)
 end
 
+local function has_fresh_suspect()
+  for _, rank_of in ipairs(call('ZRANGE', P .. 'suspects', 0, -1)) do
+    if fresh_among(P .. 's:' .. rank_of, 63) > 0 then return true end
+  end
+  return false
+end
+
 local function runs_alone() -- the lives of workers that run a suspect
   local numbers, names = call('ZRANGE', P .. 'alone', 0, ALONE_LIMIT - 1), {}
   for at, number in ipairs(numbers) do
@@ -69,7 +76,7 @@ return {
   merged and merged.generation and {merged.id, merged.generation} or false,
   booked('paused'),
   is_readable and job.state == WAITING and ahead_of(job) or 0,
-  has_suspect() and 1 or 0,
+  has_fresh_suspect() and 1 or 0,
   book.suspect_for or '', digits(booked('suspect_until')),
   runs_alone(),
   is_readable and key_holder(job) or false,
