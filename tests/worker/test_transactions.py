@@ -78,6 +78,7 @@ class Bank:
 
 AT_ONCE = Retry(1, delays=(0,))
 NOWHERE = "insert into nowhere values (1)"
+NOT_YOURS = (sqlite3.ProgrammingError, psycopg.ProgrammingError)
 NO_TABLE = (sqlite3.OperationalError, psycopg.errors.UndefinedTable)
 
 
@@ -407,6 +408,30 @@ def test_what_would_wait_for_its_own_transaction_is_refused_at_once(bank: Bank) 
 
         assert refused == ["WouldDeadlock"] * 3 + ["IllegalMove"]
         assert record.state is State.COMPLETED
+
+    on_each(play, bank)
+
+
+def test_only_the_block_ends_its_transaction(bank: Bank) -> None:
+    refused: list[str] = []
+
+    async def play(stage: Stage) -> None:
+        def work(ctx: Ctx) -> None:
+            with ctx.transaction_sync() as connection:
+                connection.execute(bank.entry, (ctx.job_id, ctx.attempt))
+                for end in (connection.commit, connection.rollback):
+                    try:
+                        end()
+                    except NOT_YOURS as error:
+                        refused.append(str(error))
+                raise ValueError("no")
+
+        stage.task("work", work)
+        record, _ = await ended(stage, "work")
+
+        assert record.state is State.FAILED
+        assert len(refused) == 2
+        assert await bank.entries() == []
 
     on_each(play, bank)
 

@@ -10,12 +10,11 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 import psycopg
-from psycopg import AsyncConnection, AsyncRawCursor, Connection, RawCursor, waiting
-from psycopg.abc import PQGen
+from psycopg import AsyncConnection, AsyncRawCursor, Connection, RawCursor
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
@@ -23,7 +22,7 @@ from leasemq.backends.postgres import accepting, settling
 from leasemq.backends.postgres.encoding import Parameter, ParameterDumper, encoded
 from leasemq.backends.postgres.executor import Catalogue
 from leasemq.backends.postgres.faults import line, refused, unreachable
-from leasemq.backends.postgres.resting import FRESH, Driver, Resting
+from leasemq.backends.postgres.resting import FRESH, BlockConnection, BlockingConnection, Driver, Resting
 from leasemq.backends.postgres.settings import Settings
 from leasemq.backends.postgres.store import Store
 from leasemq.backends.postgres.wire import Row, conninfo_of
@@ -39,8 +38,6 @@ from leasemq.sessions import (
     understood,
 )
 
-RV = TypeVar("RV")
-
 _ANSWERS = {1: Renewal.HELD, 2: Renewal.CANCEL_REQUESTED, 3: Renewal.LOST}
 _REMEDY = "pass a psycopg connection, or SQLAlchemy's connection or session over postgresql+psycopg://"
 
@@ -53,27 +50,6 @@ class Target:
     catalogue: Catalogue
     resting: Resting
     store_id: str
-
-
-class BlockConnection(AsyncConnection[Any]):
-    """The driver's connection, but for one thing: who stops waiting for an answer gives it up at once.
-
-    The driver would ask the server to cancel, and wait for that: a frozen server never answers.
-    """
-
-    was_given_up = False  # by who used it: no outage
-
-    async def wait(self, gen: PQGen[RV], interval: float = 1.0, timeout: float | None = None) -> RV:
-        """See `psycopg.AsyncConnection.wait`."""
-        is_answered = False
-        try:
-            answer = await waiting.wait_async(gen, self.pgconn.socket, interval=interval)
-            is_answered = True
-            return answer
-        finally:
-            if not is_answered and self.pgconn.transaction_status == TransactionStatus.ACTIVE:
-                self.was_given_up = True
-                self.pgconn.finish()
 
 
 class Reach(Protocol):
@@ -255,7 +231,7 @@ async def _connected(settings: Settings, *, blocks: bool) -> Driver:
     conninfo, threshold = conninfo_of(settings), 5 if settings.notify else None
     try:
         if blocks:
-            return Connection.connect(conninfo, prepare_threshold=threshold)
+            return BlockingConnection.connect(conninfo, prepare_threshold=threshold)
         return await BlockConnection.connect(conninfo, prepare_threshold=threshold)
     except (psycopg.Error, OSError) as error:
         raise unreachable(error, settings.place) from error
@@ -275,11 +251,11 @@ class Plain:
 
     async def commit(self) -> None:
         """See `Reach.commit`."""
-        self._driver.commit()
+        Connection.commit(self._driver)
 
     async def roll_back(self) -> None:
         """See `Reach.roll_back`."""
-        self._driver.rollback()
+        Connection.rollback(self._driver)
 
 
 class Awaited:
@@ -296,11 +272,11 @@ class Awaited:
 
     async def commit(self) -> None:
         """See `Reach.commit`."""
-        await self.connection.commit()
+        await AsyncConnection.commit(self.connection)
 
     async def roll_back(self) -> None:
         """See `Reach.roll_back`."""
-        await self.connection.rollback()
+        await AsyncConnection.rollback(self.connection)
 
 
 class Wrapped:

@@ -1,28 +1,74 @@
-"""Connections between two transactions: a new session would compile and plan every function anew."""
+"""The connections of our own transactions; between two they rest: a new session would plan everything anew."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import threading
-from typing import Any
+from typing import Any, Never, TypeVar
 
-from psycopg import AsyncConnection, Connection
+import psycopg
+from psycopg import AsyncConnection, Connection, waiting
+from psycopg.abc import PQGen
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
 from leasemq.backends.postgres.wire import is_stale
 
+RV = TypeVar("RV")
 Driver = AsyncConnection[Any] | Connection[Any]
 Loop = asyncio.AbstractEventLoop | None  # None: of threads
 
 MOST = 4  # that rest for one loop, or for all threads
+
+_OF_THE_BLOCK = "the end of the block commits, and an error in it rolls back"
 
 # What DISCARD ALL does, but for the plans: https://www.postgresql.org/docs/current/sql-discard.html
 FRESH = (
     "SET SESSION AUTHORIZATION DEFAULT; RESET ALL; UNLISTEN *; "
     "SELECT pg_advisory_unlock_all(); DISCARD TEMP; DISCARD SEQUENCES"
 )
+
+
+class BlockConnection(AsyncConnection[Any]):
+    """The driver's connection, but for one thing: who stops waiting for an answer gives it up at once.
+
+    The driver would ask the server to cancel, and wait for that: a frozen server never answers.
+    """
+
+    was_given_up = False  # by who used it: no outage
+
+    async def commit(self) -> Never:
+        """Refuse. Raises: psycopg.ProgrammingError."""
+        raise psycopg.ProgrammingError(_OF_THE_BLOCK)
+
+    async def rollback(self) -> Never:
+        """Refuse. Raises: psycopg.ProgrammingError."""
+        raise psycopg.ProgrammingError(_OF_THE_BLOCK)
+
+    async def wait(self, gen: PQGen[RV], interval: float = 1.0, timeout: float | None = None) -> RV:
+        """See `psycopg.AsyncConnection.wait`."""
+        is_answered = False
+        try:
+            answer = await waiting.wait_async(gen, self.pgconn.socket, interval=interval)
+            is_answered = True
+            return answer
+        finally:
+            if not is_answered and self.pgconn.transaction_status == TransactionStatus.ACTIVE:
+                self.was_given_up = True
+                self.pgconn.finish()
+
+
+class BlockingConnection(Connection[Any]):
+    """The same for a thread."""
+
+    def commit(self) -> Never:
+        """Refuse. Raises: psycopg.ProgrammingError."""
+        raise psycopg.ProgrammingError(_OF_THE_BLOCK)
+
+    def rollback(self) -> Never:
+        """Refuse. Raises: psycopg.ProgrammingError."""
+        raise psycopg.ProgrammingError(_OF_THE_BLOCK)
 
 
 class Resting:

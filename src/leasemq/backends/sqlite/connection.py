@@ -17,7 +17,9 @@ from leasemq.clock import boot_ms
 _PAUSE_SECONDS = 0.002  # longest pause between two tries for the database's lock
 
 
-def opened(settings: Settings, sync: Sync) -> sqlite3.Connection:
+def opened(
+    settings: Settings, sync: Sync, kind: type[sqlite3.Connection] = sqlite3.Connection
+) -> sqlite3.Connection:
     """Open a connection that begins its transactions itself, usable from any one thread at a time."""
     mode = "rw" if settings.is_prepared else "rwc"
     connection = sqlite3.connect(
@@ -27,6 +29,7 @@ def opened(settings: Settings, sync: Sync) -> sqlite3.Connection:
         isolation_level=None,
         check_same_thread=False,
         cached_statements=512,
+        factory=kind,
     )
     connection.text_factory = text_or_bytes
     connection.execute(f"PRAGMA synchronous = {sync}")
@@ -48,10 +51,13 @@ def text_or_bytes(raw: bytes) -> str | bytes:
 class WritingConnection:
     """A connection that writes, in its turn. Owner: the one thread that uses it."""
 
-    def __init__(self, settings: Settings, sync: Sync) -> None:
+    def __init__(
+        self, settings: Settings, sync: Sync, kind: type[sqlite3.Connection] = sqlite3.Connection
+    ) -> None:
         self.at_work = AtWork()  # held by whoever is inside SQLite with this connection
         self._settings = settings
         self._sync: Sync = sync
+        self._kind = kind
         self._turn: Turn | None = Turn(settings.path)
         self._connection: sqlite3.Connection | None = None
         self._pause = threading.Event()  # never set: waited on instead of sleeping
@@ -60,7 +66,7 @@ class WritingConnection:
     def raw(self) -> sqlite3.Connection:
         """The connection, opened when it is first used."""
         if self._connection is None:
-            self._connection = opened(self._settings, self._sync)
+            self._connection = opened(self._settings, self._sync, self._kind)
             self._connection.execute("PRAGMA busy_timeout = 0")  # from here on `begin` does the waiting
         return self._connection
 

@@ -10,7 +10,8 @@ import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, nullcontext
-from typing import Any, Protocol, TypeVar
+from types import TracebackType
+from typing import Any, Literal, Never, Protocol, TypeVar
 
 from leasemq.backends.sqlite.connection import WritingConnection
 from leasemq.backends.sqlite.errands import Errands
@@ -54,7 +55,7 @@ class Transactions:
         """See `Work.transaction`."""
         run: Run = run_here if blocks or self._errands is None else self._errands.run
         async with nullcontext() if blocks else self._gate:
-            connection = WritingConnection(self._settings, self._settings.sync)
+            connection = WritingConnection(self._settings, self._settings.sync, BlockConnection)
             try:
                 await run(lambda: self._begin(connection))
                 reach = _Own(connection, run, is_async=not blocks)
@@ -98,6 +99,24 @@ class _Own:
     async def roll_back(self) -> None:
         """See `Reach.roll_back`."""
         await self._run(self._connection.give_up)
+
+
+class BlockConnection(sqlite3.Connection):
+    """What a handler in a thread writes with. Its block alone ends the transaction."""
+
+    def commit(self) -> Never:
+        """Refuse. Raises: sqlite3.ProgrammingError."""
+        raise sqlite3.ProgrammingError("the end of the block commits, and an error in it rolls back")
+
+    def rollback(self) -> Never:
+        """Refuse. Raises: sqlite3.ProgrammingError."""
+        self.commit()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> Literal[False]:
+        """Do nothing, where it would commit."""
+        return False
 
 
 class SqliteConnection(Reachable):
