@@ -1,4 +1,4 @@
-"""The connections of our own transactions; between two they rest: a new session would plan everything anew."""
+"""The connections of our transactions; between two they rest: a new session would plan everything anew."""
 
 from __future__ import annotations
 
