@@ -1,4 +1,5 @@
--- Answer events of a queue after a cursor, oldest first.
+-- Answer events of a queue after a cursor, oldest first. Those that are read first are given their numbers here.
+-- A repeat changes nothing.
 -- In: p_queue, p_after (a number; null: see p_way), p_born_seq, p_born_index (else which job's first event to begin
 -- with), p_way (0: after the cursor, 1: from the earliest kept, 2: only how far they go),
 -- p_limit, p_event_limit (how many are kept)
