@@ -200,3 +200,28 @@ def test_a_server_that_is_a_replica_and_then_reads_its_data_in_loses_nothing(
     assert place.counts().dead_letters == 0
     assert all(worker.process.is_alive for worker in workers)
     assert all(len(worker.trouble_lines) <= 40 for worker in workers)
+
+
+@pytest.mark.alone
+@pytest.mark.promise("P-04", "P-19", "P-82", "P-98")
+@pytest.mark.parametrize("frozen_s", [3.0, pytest.param(10.0, marks=pytest.mark.long)])
+def test_a_server_that_is_frozen_for_longer_than_the_time_out_loses_nothing(
+    place: Place, server: RedisServer, frozen_s: float
+) -> None:
+    place.use(f"{server.url}?timeout_ms=1000&connect_timeout_ms=1000")
+    worker = place.worker("A", concurrency=20, lease_s=30, is_ready=True)
+    jobs = [job.id for job in place.app.tasks["brief"].enqueue_many_sync([(0.2,)] * 300)]
+    place.wait_for_completed(40)
+    server.freeze()
+    never(lambda: not worker.is_alive, "the worker ended", for_s=frozen_s)
+    server.thaw()
+    thawed_s = time.monotonic()
+    done = place.counts().completed
+    place.wait_for_completed(done + 21, within_s=5)  # more than were running
+    assert time.monotonic() - thawed_s <= 3 + 2  # a busy machine's
+    place.wait_for_completed(300)
+
+    assert place.ledger.runs() == dict.fromkeys(jobs, 1)
+    counts = place.counts()
+    assert (counts.stalls, counts.releases, counts.refused) == (0, 0, 0)
+    assert worker.output.count("\n") <= 40
