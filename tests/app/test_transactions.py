@@ -240,6 +240,22 @@ async def test_what_a_block_enqueues_is_there_with_the_end_of_its_job(
             await send.job("child-True").state()
 
 
+async def test_a_block_in_a_thread_enqueues_too(app: App, send: Task[[str], str], place: str) -> None:
+    @app.task(name="work")
+    def work(ctx: Ctx) -> None:
+        with ctx.transaction_sync() as connection:
+            send.options(session=connection, id="child").enqueue_sync("ada")
+
+    async with app:
+        job = await work.enqueue()
+        worker = app.worker()
+        working = asyncio.create_task(worker.run())
+        await job.result(timeout=20)
+        assert await send.job("child").result(timeout=20) == "ada".upper()
+        worker.stop()
+        await working
+
+
 async def test_on_sqlite_an_enqueue_beside_the_transaction_it_would_wait_for_is_refused(
     app: App, send: Task[[str], str], backend_name: str, place: str
 ) -> None:
