@@ -81,5 +81,6 @@ def no_blocking_call_in_the_loop() -> Iterator[None]:
     for function in watch.functions.values():  # `inline=True` runs SQLite in the loop, for virtual time
         function.can_block_in("leasemq/backends/sqlite/inline.py", ("__init__", "run_now", "close"))
         function.can_block_in("leasemq/backends/sqlite/schema.py", "prepared")
+        function.can_block_in("leasemq/backends/sqlite/transacting.py", "run_here")
     yield
     watch.deactivate()
