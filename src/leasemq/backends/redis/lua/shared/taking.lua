@@ -73,17 +73,14 @@ do
     return fresh
   end
 
-  -- WRITES: a job of a lane's bucket that can be taken; nil: it is past its ttl, gone, or cannot be read, and
-  -- then it is ended, so that the others go on.
+  -- WRITES: a job of a lane's bucket that can be taken; nil: it is gone, or cannot be read, and then it is ended,
+  -- so that the others go on.
   local function takeable(id, number, lane, key, bucket)
     local job = id and read_whole(id)
     if job and not job.corrupt and has(job.flags, RUNS) then run_of(job) end
     if job and not job.corrupt and not terms_blob(job) then job.corrupt = true end
     local is_here = job and job.number == number and job.state == WAITING
-    if is_here and not job.corrupt then
-      if job.expires == 0 or job.expires > NOW then return job end
-      return nil
-    end
+    if is_here and not job.corrupt then return job end
     noted(lanes, key, number, false)
     buckets[key] = {P .. lane, tonumber(bucket)}
     if job and job.corrupt then
@@ -95,7 +92,7 @@ do
   end
 
   -- WRITES, see `takeable`: the next `limit` jobs of a lane, whole, in its order. Those past their ttl are passed
-  -- over; `has_overdue` says that there may be many.
+  -- over; `has_overdue` says that there may be any left.
   local function first_ready(lane, limit, has_overdue)
     local found, prefix, at = {}, lane == 'ready' and 'w:' or 's:', 0
     while #found < limit do
