@@ -12,7 +12,7 @@ from leasemq.backends.redis.checking import Server, check_server, durability, se
 from leasemq.backends.redis.settings import Address, Credentials, Layout, Settings, located
 from leasemq.errors import SchemaTooNew, Unsupported
 from leasemq.protocol.insight import Durability
-from tests.servers import RedisServer
+from tests.servers import Proxy, RedisServer
 
 SETTINGS = Settings(addresses=(Address("h", 1),))
 GOOD = Server(
@@ -110,6 +110,17 @@ async def test_what_may_not_be_read_is_said(server: RedisServer, caplog: pytest.
 
     assert capabilities.durability is D0
     assert "INFO is not allowed" in caplog.text
+
+
+@pytest.mark.promise("P-95", "P-98")
+async def test_a_start_whose_answer_is_lost_asks_again(server: RedisServer, proxy: Proxy) -> None:
+    backend = RedisBackend(located(f"redis://127.0.0.1:{proxy.port}"))
+    first = await backend.prepare()
+    proxy.drop_reply()
+    again = await backend.prepare()
+    await backend.close()
+
+    assert (first.store_id, proxy.dropped) == (again.store_id, 1)
 
 
 @pytest.mark.promise("P-85")

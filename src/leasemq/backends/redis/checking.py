@@ -9,9 +9,10 @@ from secrets import token_hex
 
 from leasemq.backends.redis.connecting import Link
 from leasemq.backends.redis.keys import STORE
+from leasemq.backends.redis.lane import Reply
 from leasemq.backends.redis.scripts import script
 from leasemq.backends.redis.settings import Layout, Settings
-from leasemq.errors import CorruptRecord, SchemaTooNew, Unsupported
+from leasemq.errors import CorruptRecord, IndeterminateWrite, SchemaTooNew, Unsupported
 from leasemq.events import logger
 from leasemq.protocol.insight import Capabilities, Durability
 
@@ -132,8 +133,18 @@ def _fields(info: bytes) -> Iterator[tuple[str, str]]:
             yield name, value
 
 
+async def _identified(link: Link, asks: int = 3) -> Reply:
+    """Ask who the store is; a repeat changes nothing, so a lost answer is asked for again."""
+    try:
+        return await link.call_tag(_IDENTIFY, STORE, token_hex(16), FORMAT)
+    except IndeterminateWrite:
+        if asks == 1:
+            raise
+    return await _identified(link, asks - 1)
+
+
 async def _store_id(link: Link) -> str:
-    reply = await link.call_tag(_IDENTIFY, STORE, token_hex(16), FORMAT)
+    reply = await _identified(link)
     match reply:
         case [bytes() as store_id, bytes() as stored] if stored.isdigit():
             if int(stored) > FORMAT:
