@@ -1,6 +1,5 @@
 -- End attempts: compare what is given with what is stored, in the order that the contract gives, and write
--- everything of those that apply. Where every one of a batch applies, which is the rule, all are written
--- together; else one after the other. Arrays: one element for all, one each, or null for nulls.
+-- everything of those that apply, together. Arrays: one element for all, one each, or null for nulls.
 -- In: p_now, p_channel, p_queue, p_settlements, p_ids, p_generations, p_fences, p_nonces, p_outcomes, p_states,
 -- p_failures, p_stalls, p_sweeps (by a sweep, not the holder), p_seens (seen_cancel), p_delays, p_suspects, p_results,
 -- p_errors, p_reasons, p_keeps, p_result_keeps
@@ -16,10 +15,10 @@ DECLARE
     v_queue integer := {queue_key}(p_queue);
     v_count integer := cardinality(p_ids);
     v_keys bigint[];
-    v_is_free boolean;
     v_lives integer[];
-    v_answers smallint[];
-    v record;
+    v_found bigint[];
+    v_places integer[];
+    v_answers smallint[] := '{}';
 BEGIN
     IF v_queue IS NULL OR v_count = 0 THEN
         RETURN array_fill(6::smallint, ARRAY[v_count]);
@@ -46,53 +45,46 @@ BEGIN
     LEFT JOIN LATERAL (
         SELECT k.key FROM {schema}.job AS k WHERE k.queue = v_queue AND k.id = u.id AND k.generation = u.life LIMIT 1
     ) AS j ON true;
-    -- A sweep waits for nobody: who has the row locked lives.
-    v_is_free := NOT true = ALL(p_sweeps) OR v_count = cardinality(ARRAY(
-        SELECT a.job FROM {schema}.active AS a WHERE a.job = ANY(v_keys) ORDER BY a.job FOR UPDATE SKIP LOCKED
-    ));
-    IF v_is_free AND (v_count = 1 OR NOT EXISTS (
-        SELECT FROM unnest(p_states, p_keeps) AS u (state, keep) WHERE u.state > 4 AND coalesce(u.keep, 0) = 0
-    )) THEN
-        -- Locks in the order of the keys, as everybody does. A job that is named twice counts once.
-        SELECT count(DISTINCT a.job) AS count, bit_or(a.flags) AS flags, array_agg(a.attempts ORDER BY u.n) AS attempts
-        INTO v
-        FROM (
-            SELECT * FROM unnest(v_keys, p_fences, p_nonces, p_sweeps, p_seens, p_settlements) WITH ORDINALITY
-                AS f (key, fence, nonce, sweep, seen, settlement, n)
-            ORDER BY f.key
-        ) AS u
-        CROSS JOIN LATERAL (
-            SELECT f.* FROM {schema}.active AS f
-            WHERE f.job = u.key AND f.fence = u.fence AND f.nonce = u.nonce
-            AND (NOT u.sweep OR f.lease_until_ms <= v_now) AND (u.seen OR NOT f.cancel_requested)
-            AND (f.flags & 1 = 0 OR NOT EXISTS (
-                SELECT FROM {schema}.attempt AS t WHERE t.job = u.key AND t.settled_by = u.settlement
-            ))
-            FOR UPDATE OF f
-        ) AS a;
-        IF v.count = v_count THEN
-            PERFORM {settle_all}(
-                v_now, p_channel, v_queue, p_queue, v_keys, p_ids, v_lives, v.attempts, p_settlements, p_outcomes,
-                p_states, p_failures, p_stalls, p_delays, p_suspects, p_results, p_errors, p_reasons, p_keeps,
-                p_result_keeps, v.flags
+    -- One after the other where a record goes at once, since that is told beside its end, and where a job is named
+    -- twice.
+    IF v_count > 1 AND (
+        EXISTS (SELECT FROM unnest(p_states, p_keeps) AS u (state, keep) WHERE u.state > 4 AND coalesce(u.keep, 0) = 0)
+        OR (SELECT count(DISTINCT u.key) < count(u.key) FROM unnest(v_keys) AS u (key))
+    ) THEN
+        FOR i IN 1..v_count LOOP
+            v_answers := v_answers || {self}(
+                v_now, p_channel, p_queue, p_settlements[i:i], p_ids[i:i], v_lives[i:i], p_fences[i:i], p_nonces[i:i],
+                p_outcomes[i:i], p_states[i:i], p_failures[i:i], p_stalls[i:i], p_sweeps[i:i], p_seens[i:i],
+                p_delays[i:i], p_suspects[i:i], p_results[i:i], p_errors[i:i], p_reasons[i:i], p_keeps[i:i],
+                p_result_keeps[i:i]
             );
-            RETURN ARRAY[1::smallint];
-        END IF;
+        END LOOP;
+        RETURN v_answers;
     END IF;
-    IF v_count = 1 THEN
-        RETURN ARRAY[{settle_refused}(
-            v_queue, v_keys[1], v_now, p_settlements[1], p_fences[1], p_nonces[1], p_outcomes[1], p_sweeps[1], p_seens[1]
-        )];
+    v_found := v_keys;
+    IF true = ANY(p_sweeps) THEN  -- a sweep waits for nobody: who has the row locked lives
+        v_found := ARRAY(
+            SELECT CASE WHEN u.sweep THEN a.job ELSE u.key END
+            FROM unnest(v_keys, p_sweeps) WITH ORDINALITY AS u (key, sweep, n)
+            LEFT JOIN LATERAL (
+                SELECT f.job FROM {schema}.active AS f WHERE u.sweep AND f.job = u.key FOR UPDATE SKIP LOCKED
+            ) AS a ON true
+            ORDER BY u.n
+        );
     END IF;
-    IF NOT true = ANY(p_sweeps) THEN  -- what is locked one after the other is locked in one order first
-        PERFORM {lock_jobs}(v_queue, array_remove(v_keys, NULL));
+    v_places := {settle_all}(
+        v_now, p_channel, v_queue, p_queue, v_found, p_ids, v_lives, p_settlements, p_fences, p_nonces, p_outcomes,
+        p_states, p_failures, p_stalls, p_sweeps, p_seens, p_delays, p_suspects, p_results, p_errors, p_reasons, p_keeps,
+        p_result_keeps
+    );
+    IF cardinality(v_places) = v_count THEN
+        RETURN ARRAY[1::smallint];
     END IF;
     FOR i IN 1..v_count LOOP
-        v_answers := v_answers || {self}(
-            v_now, p_channel, p_queue, p_settlements[i:i], p_ids[i:i], v_lives[i:i], p_fences[i:i], p_nonces[i:i],
-            p_outcomes[i:i], p_states[i:i], p_failures[i:i], p_stalls[i:i], p_sweeps[i:i], p_seens[i:i], p_delays[i:i],
-            p_suspects[i:i], p_results[i:i], p_errors[i:i], p_reasons[i:i], p_keeps[i:i], p_result_keeps[i:i]
-        );
+        v_answers := v_answers || CASE WHEN i = ANY(v_places) THEN 1::smallint ELSE {settle_refused}(
+            v_queue, v_keys[i], v_now, p_settlements[i], p_fences[i], p_nonces[i], p_outcomes[i], p_sweeps[i],
+            p_seens[i]
+        ) END;
     END LOOP;
     RETURN v_answers;
 END
