@@ -54,7 +54,7 @@ def settling_since(held: Held, sent_ms: int) -> Held:
 
 
 def left_alone(held: Held) -> Held:
-    """Answer the lease while a transaction has its job locked: it cannot be renewed, and ends when it ends."""
+    """Answer the lease while a transaction has its job locked, so that it cannot be renewed."""
     return replace(held, renew_at_ms=NEVER_MS)
 
 
