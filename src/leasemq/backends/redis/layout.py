@@ -9,7 +9,6 @@ import re
 from enum import StrEnum
 from struct import Struct
 from typing import Final, TypeVar
-from uuid import UUID
 
 from leasemq.protocol.insight import EventKind
 from leasemq.protocol.model import (
@@ -77,7 +76,10 @@ def short(name: str) -> bytes:
 def long(stored: bytes) -> str:
     """Answer the name that `short` made this of. Raises: ValueError."""
     if len(stored) == 17 and stored[0] <= 1:
-        return str(UUID(bytes=stored[1:])) if stored[0] == 0 else stored[1:].hex()
+        digits = stored[1:].hex()
+        if stored[0] == 1:
+            return digits
+        return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
     return stored.decode()
 
 

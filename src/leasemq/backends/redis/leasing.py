@@ -7,7 +7,7 @@ from typing import Any
 
 from leasemq.backends.redis.calling import Calls
 from leasemq.backends.redis.layout import CANCEL, SUSPECT, long, short
-from leasemq.backends.redis.parsing import Terms, body_of, head_of, run_of, terms_of
+from leasemq.backends.redis.parsing import Run, Terms, body_of, head_of, run_of, terms_of
 from leasemq.errors import CorruptRecord
 from leasemq.protocol.checks import check_lease
 from leasemq.protocol.model import Claimant, Claimed, Fence, Lease, NothingClaimed, Ref
@@ -61,30 +61,43 @@ def terms_by_number(flat: Sequence[Any]) -> dict[int, bytes]:
 
 
 def _readable(queue: str, found: Sequence[Any], blobs: dict[int, bytes]) -> Iterator[Lease]:
-    known: dict[int, Terms] = {}
-    for id_, raw, run, checkpoint in found:
+    seen = _Seen(blobs)
+    for id_, raw, run_raw, checkpoint in found:
         try:
-            yield _lease(queue, long(id_), raw, run, checkpoint, blobs, known)
+            yield _lease(queue, long(id_), raw, seen.run(run_raw), checkpoint, seen)
         except ValueError:
             continue
 
 
-def _lease(
-    queue: str,
-    id_: str,
-    raw: bytes,
-    run_raw: bytes,
-    checkpoint: bytes | None,
-    blobs: dict[int, bytes],
-    known: dict[int, Terms],
-) -> Lease:
-    head, run = head_of(raw), run_of(run_raw)
+class _Seen:
+    """What leases of one claim have in common, read once. Owner: the answer that is being read."""
+
+    def __init__(self, blobs: dict[int, bytes]) -> None:
+        self._blobs = blobs
+        self._runs: dict[bytes, Run] = {}
+        self._terms: dict[int, Terms] = {}
+
+    def run(self, raw: bytes) -> Run:
+        """Answer a run. Raises: ValueError."""
+        run = self._runs.get(raw)
+        if run is None:
+            run = self._runs[raw] = run_of(raw)
+        return run
+
+    def terms(self, number: int, inline: bytes) -> Terms:
+        """Answer terms. Raises: ValueError."""
+        if number == 0:
+            return terms_of(inline)
+        terms = self._terms.get(number)
+        if terms is None:
+            terms = self._terms[number] = terms_of(self._blobs.get(number))
+        return terms
+
+
+def _lease(queue: str, id_: str, raw: bytes, run: Run, checkpoint: bytes | None, seen: _Seen) -> Lease:
+    head = head_of(raw)
     payload, rare = body_of(raw, head)
-    terms = known.get(head.terms)
-    if terms is None:
-        terms = terms_of(rare.terms if head.terms == 0 else blobs.get(head.terms))
-        if head.terms:
-            known[head.terms] = terms
+    terms = seen.terms(head.terms, rare.terms)
     return Lease(
         ref=Ref(queue=queue, id=id_, generation=head.generation),
         fence=Fence(number=run.fence, nonce=run.nonce),

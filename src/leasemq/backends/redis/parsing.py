@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from struct import Struct
 from typing import NamedTuple
 
 from leasemq.backends.redis.layout import RARE, STATES, UNREADABLE, VERSION, long, u48
@@ -9,6 +10,8 @@ from leasemq.protocol.model import FENCE_LIMIT, Keep, State
 
 HEAD_BYTES = 56
 _RUN_BYTES = 92
+# As HEAD of records.lua: what has five, six or seven bytes there is two or three numbers here.
+_HEAD = Struct(">5B HI HI BHI HI BI HI HI IH BH")
 _RARE_BYTES = 28
 _TERMS_BYTES = 22
 _LENGTHS = 6  # texts in a rare block
@@ -92,20 +95,23 @@ def head_of(raw: bytes) -> Head:
         raise ValueError(f"its version is {raw[0]}, its state {raw[1]}")
     if raw[2] & UNREADABLE:
         raise ValueError("it was ended because its record could not be read")
-    number = int.from_bytes
+    (
+        _, state, flags, marks, priority, place_top, place, _, _, due_top, due_middle, due,
+        expires_top, expires, _, _, created_top, created, born_top, born, generation, terms, size_top, size,
+    ) = _HEAD.unpack_from(raw)  # fmt: skip
     return Head(
-        STATES[raw[1] - 1],
-        raw[2],
-        raw[3],
-        raw[4],
-        u48(raw, 5),
-        number(raw[17:24]),
-        u48(raw, 24),
-        u48(raw, 35),
-        u48(raw, 41),
-        number(raw[47:51]),
-        number(raw[51:53]),
-        number(raw[53:56]),
+        STATES[state - 1],
+        flags,
+        marks,
+        priority,
+        place_top << 32 | place,
+        due_top << 48 | due_middle << 32 | due,
+        expires_top << 32 | expires,
+        created_top << 32 | created,
+        born_top << 32 | born,
+        generation,
+        terms,
+        size_top << 16 | size,
     )
 
 
