@@ -212,6 +212,17 @@ async def test_who_cannot_be_heard_is_told_at_once(executor: Executor, settings:
     await audiences.close()
 
 
+@pytest.mark.promise("P-62", "P-83")
+async def test_a_pause_is_no_event(audiences: Audiences, operator: Operator, schema: str) -> None:
+    operator.execute(placed("INSERT INTO {s}.queue (name) VALUES ('q')", schema))
+    async with audiences.listen([]) as listener:
+        listener.follow(["q"])
+        assert (await listener.wait(LONG_MS)).changed == {"q"}  # what there was before it was followed
+        operator.execute(placed("UPDATE {s}.queue SET paused = true", schema))
+
+        assert await listener.wait(1_000) == Wake()  # the second look finds nothing new
+
+
 @pytest.mark.promise("P-94", "B21")
 async def test_behind_a_pooler_no_session_listens_and_looks_find_what_happened(
     executor: Executor, settings: Settings, operator: Operator, schema: str

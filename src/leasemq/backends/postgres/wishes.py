@@ -134,11 +134,12 @@ class Wishes:
             await self._executor.call("unfollow", self._listener, list(old))
             self._written_queues -= old
         if new:
-            await self._executor.call("follow", self._listener, list(new), TTL_MS)
-            self._written_queues |= new
-            self._to_follow.update(await self._newest(list(new)))
-            for queue in new:  # what happened since it was wished for was told to nobody
+            queues = list(new)
+            ((numbers,),) = await self._executor.call("follow", self._listener, queues, TTL_MS)
+            for queue in queues:  # what happened since it was wished for was told to nobody
                 self._tell(Told(queue=queue, changed=True))
+            self._written_queues |= new
+            self._to_follow.update(zip(queues, map(_of_events, numbers), strict=True))
             self._look_again()
 
     async def _look(self, refs: list[Ref]) -> None:
@@ -175,7 +176,7 @@ class Wishes:
 
     async def _tell_of_news(self, seen: dict[str, int]) -> None:
         for queue, number in (await self._newest(list(seen))).items():
-            if number != seen[queue]:
+            if _of_events(number) != seen[queue]:
                 self._tell(Told(queue=queue, changed=True))
 
     def _see_to_keeping(self) -> None:
@@ -186,6 +187,11 @@ class Wishes:
         self._keeping = None
         self._must_keep = bool(self._written_refs or self._written_queues)
         self._see_to_writing()
+
+
+def _of_events(number: int) -> int:
+    """Answer a number that changes with events only: a pause is none (`newest_events.sql`)."""
+    return number // 2
 
 
 def _columns(refs: Sequence[Ref]) -> tuple[list[str], list[str], list[int]]:
