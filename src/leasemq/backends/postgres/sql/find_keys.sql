@@ -11,6 +11,7 @@ DECLARE
     v_part CONSTANT integer := 1000;
     v_few bigint[];
     v_part_keys bigint[];
+    v_looked_at integer;
     v_seen integer := 0;
 BEGIN
     keys := '{}';
@@ -24,23 +25,32 @@ BEGIN
             v_part_keys := ARRAY(
                 SELECT u.key FROM unnest(v_few) AS u (key) WHERE u.key > walked ORDER BY u.key LIMIT v_part
             );
+            v_looked_at := cardinality(v_part_keys);
+            walked := coalesce(v_part_keys[v_looked_at], walked);
         ELSIF v_few IS NOT NULL THEN
             v_part_keys := ARRAY(
                 SELECT u.key FROM unnest(v_few) AS u (key) WHERE u.key < walked ORDER BY u.key DESC LIMIT v_part
             );
+            v_looked_at := cardinality(v_part_keys);
+            walked := coalesce(v_part_keys[v_looked_at], walked);
         ELSIF p_oldest_first THEN
-            v_part_keys := ARRAY(
-                SELECT j.key FROM {schema}.job AS j WHERE j.queue = p_queue AND j.key > walked
+            SELECT count(*), coalesce(max(f.key), walked), array_agg(f.key ORDER BY f.key) FILTER (
+                WHERE (p_task IS NULL OR f.task = p_task) AND (p_prefix IS NULL OR starts_with(f.id, p_prefix))
+            ) INTO v_looked_at, walked, v_part_keys
+            FROM (
+                SELECT j.key, j.id, j.task FROM {schema}.job AS j WHERE j.queue = p_queue AND j.key > walked
                 ORDER BY j.queue, j.key LIMIT v_part
-            );
+            ) AS f;
         ELSE
-            v_part_keys := ARRAY(
-                SELECT j.key FROM {schema}.job AS j WHERE j.queue = p_queue AND j.key < walked
+            SELECT count(*), coalesce(min(f.key), walked), array_agg(f.key ORDER BY f.key DESC) FILTER (
+                WHERE (p_task IS NULL OR f.task = p_task) AND (p_prefix IS NULL OR starts_with(f.id, p_prefix))
+            ) INTO v_looked_at, walked, v_part_keys
+            FROM (
+                SELECT j.key, j.id, j.task FROM {schema}.job AS j WHERE j.queue = p_queue AND j.key < walked
                 ORDER BY j.queue DESC, j.key DESC LIMIT v_part
-            );
+            ) AS f;
         END IF;
         IF cardinality(v_part_keys) > 0 THEN
-            walked := v_part_keys[cardinality(v_part_keys)];
             keys := keys || ARRAY(
                 SELECT u.key
                 FROM unnest(v_part_keys) WITH ORDINALITY AS u (key, n)
@@ -65,7 +75,7 @@ BEGIN
                 ORDER BY u.n LIMIT p_count - cardinality(keys)
             );
         END IF;
-        is_end := cardinality(v_part_keys) < v_part;
+        is_end := v_looked_at < v_part;
         v_seen := v_seen + v_part;
         EXIT WHEN is_end OR cardinality(keys) >= p_count OR v_seen >= 50 * v_part;
     END LOOP;
