@@ -15,7 +15,7 @@ from leasemq.backends.postgres.functions import MIGRATIONS, Functions, rendered
 from leasemq.backends.postgres.server import Server, found
 from leasemq.backends.postgres.settings import Settings
 from leasemq.backends.postgres.wire import WireConnection, connected, is_gone
-from leasemq.errors import SchemaTooNew
+from leasemq.errors import SchemaTooNew, Unsupported
 from leasemq.protocol.insight import Capabilities
 
 _PRE, _POST = "pre", "post"
@@ -32,6 +32,7 @@ async def prepared(settings: Settings, functions: Functions) -> Capabilities:
         raise unreachable(error, settings.place) from error
     try:
         server = await found(connection, settings)
+        _check_encoding(connection, settings)
         applied = await _applied(connection, settings)
         if applied is None or not set(migrations(_PRE)) <= applied:
             await _upgrade(connection, settings, _PRE)
@@ -50,6 +51,15 @@ def migrations(kind: str) -> tuple[str, ...]:
     """Answer the scripts of a kind, in the order of their numbers."""
     names = [name for name in MIGRATIONS if name.startswith(f"{kind}_")]
     return tuple(sorted(names, key=lambda name: int(name.rpartition("_")[2])))
+
+
+def _check_encoding(connection: WireConnection, settings: Settings) -> None:
+    encoding = connection.info.parameter_status("server_encoding")
+    if encoding != "UTF8":
+        raise Unsupported(
+            f"the database of {settings.place} is encoded in {encoding}, which cannot hold every name; "
+            "use one created with ENCODING 'UTF8'"
+        )
 
 
 def _check_known(settings: Settings, applied: frozenset[str]) -> None:

@@ -1,0 +1,122 @@
+"""How a store comes to be, is upgraded, and keeps the functions of several releases."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Iterator
+
+import pytest
+
+from leasemq.backends.postgres import PostgresBackend
+from leasemq.backends.postgres.functions import installed_name, names
+from leasemq.errors import SchemaTooNew, Unsupported
+from leasemq.testing.conformance.builders import new_job
+from tests.backends.postgres.conftest import Operator, placed, settings_for
+
+
+@pytest.fixture
+def fresh(operator: Operator) -> Iterator[str]:
+    """The name of a schema that is not there yet."""
+    name = f"fresh_{secrets.token_hex(6)}"
+    yield name
+    operator.execute(f'DROP SCHEMA IF EXISTS "{name}" CASCADE'.encode())
+
+
+async def _prepared(url: str, schema: str) -> PostgresBackend:
+    backend = PostgresBackend(settings_for(url, schema))
+    await backend.prepare()
+    return backend
+
+
+@pytest.mark.promise("P-94", "P-85")
+async def test_of_many_that_prepare_at_once_all_find_one_store(postgres_url: str, fresh: str) -> None:
+    backends = [PostgresBackend(settings_for(postgres_url, fresh)) for _ in range(6)]
+
+    found = await asyncio.gather(*(backend.prepare() for backend in backends))
+
+    assert len({capabilities.store_id for capabilities in found}) == 1
+    assert (await backends[0].enqueue("q", [new_job("j")]))[0].created
+    await backends[0].close()
+
+
+@pytest.mark.promise("P-94")
+async def test_preparing_again_keeps_the_store_and_its_jobs(postgres_url: str, fresh: str) -> None:
+    backend = PostgresBackend(settings_for(postgres_url, fresh))
+    before = await backend.prepare()
+    await backend.enqueue("q", [new_job("j")])
+    await backend.close()
+
+    assert await backend.prepare() == before
+    assert (await backend.counts("q")).waiting == 1
+    await backend.close()
+
+
+@pytest.mark.promise("P-85", "P-94")
+async def test_a_store_that_a_newer_release_made_room_in_goes_on_serving_this_one(
+    postgres_url: str, fresh: str, operator: Operator
+) -> None:
+    await (await _prepared(postgres_url, fresh)).close()
+    operator.execute(placed("INSERT INTO {s}.migration (name) VALUES ('pre_999')", fresh))
+    operator.execute(placed("ALTER TABLE {s}.job ADD COLUMN later text", fresh))
+
+    backend = await _prepared(postgres_url, fresh)
+
+    assert (await backend.enqueue("q", [new_job("j")]))[0].created
+    await backend.close()
+
+
+@pytest.mark.promise("P-85")
+async def test_a_store_that_a_newer_release_has_to_itself_is_refused(
+    postgres_url: str, fresh: str, operator: Operator
+) -> None:
+    await (await _prepared(postgres_url, fresh)).close()
+    operator.execute(placed("INSERT INTO {s}.migration (name) VALUES ('post_999')", fresh))
+
+    with pytest.raises(SchemaTooNew, match="post_999"):
+        await _prepared(postgres_url, fresh)
+
+
+@pytest.mark.promise("P-85")
+async def test_functions_of_this_release_stand_beside_those_of_others(
+    postgres_url: str, fresh: str, operator: Operator
+) -> None:
+    await (await _prepared(postgres_url, fresh)).close()
+    operator.execute(
+        placed("CREATE FUNCTION {s}.claim_0000000000() RETURNS int LANGUAGE sql AS 'SELECT 1'", fresh)
+    )
+
+    backend = await _prepared(postgres_url, fresh)
+    await backend.close()
+
+    found = operator.execute(
+        "SELECT proname FROM pg_proc WHERE pronamespace = %s::regnamespace", (fresh,)
+    ).fetchall()
+    installed = {installed_name(name) for name in names()}
+    assert {name for (name,) in found} == installed | {"claim_0000000000"}
+
+
+@pytest.mark.promise("P-85", "P-94")
+async def test_a_function_that_is_missing_is_installed_by_the_call_that_misses_it(
+    postgres_url: str, fresh: str, operator: Operator
+) -> None:
+    backend = await _prepared(postgres_url, fresh)
+    operator.execute(placed(f"DROP FUNCTION {{s}}.{installed_name('enqueue')}", fresh))
+
+    assert (await backend.enqueue("q", [new_job("j")]))[0].created
+    await backend.close()
+
+
+@pytest.mark.promise("P-94")
+async def test_a_database_that_cannot_hold_every_name_is_refused(
+    postgres_url: str, operator: Operator
+) -> None:
+    name = f"latin_{secrets.token_hex(6)}"
+    operator.execute(
+        f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C'".encode()
+    )
+    try:
+        with pytest.raises(Unsupported, match="UTF8"):
+            await _prepared(postgres_url.rpartition("/")[0] + f"/{name}", "leasemq")
+    finally:
+        operator.execute(f"DROP DATABASE {name}".encode())
