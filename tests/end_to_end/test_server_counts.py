@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import psycopg
 import pytest
 
-from tests.end_to_end.place import Place
+from tests.end_to_end.place import Place, Process
 from tests.end_to_end.redis_place import place_on
-from tests.end_to_end.waiting import until
+from tests.end_to_end.waiting import never, until
 from tests.servers import PostgresServer, RedisServer
 
 WATCHED_S = 180.0
@@ -24,9 +23,14 @@ def _scripts_called(server: RedisServer) -> int:
     return sum(stats.get(f"cmdstat_{name}", {}).get("calls", 0) for name in ("evalsha", "eval", "fcall"))
 
 
-def _run_all(place: Place, jobs: int, concurrency: int) -> None:
-    place.worker("w", concurrency=concurrency, lease_s=30)
+def _run_all(place: Place, jobs: int, concurrency: int) -> Process:
+    worker = place.worker("w", concurrency=concurrency, lease_s=30)
     until(lambda: len(place.ledger.lines("start")) == jobs, f"{jobs} jobs have started", OWN_WITHIN_S)
+    return worker
+
+
+def _watch(worker: Process, for_s: float) -> None:
+    never(lambda: not worker.is_alive, "the worker has ended", for_s)
 
 
 @pytest.mark.slow
@@ -50,11 +54,11 @@ def test_a_full_queue_on_redis_costs_few_round_trips(
 def test_an_idle_worker_asks_little_of_redis(tmp_path: Path) -> None:
     with RedisServer(tmp_path) as server, place_on(tmp_path, server.url) as place:
         place.app.tasks["counted"].enqueue_sync()
-        _run_all(place, 1, concurrency=10)
+        worker = _run_all(place, 1, concurrency=10)
         until(lambda: place.counts().completed == 1, "it is settled")
-        time.sleep(60)  # for what follows a job, and the first sweep
+        _watch(worker, 60)  # what follows a job, and the first sweep
         before = server.info("commandstats")
-        time.sleep(WATCHED_S)
+        _watch(worker, WATCHED_S)
         after = server.info("commandstats")
     sent = {
         name: after[name]["calls"] - before.get(name, {"calls": 0})["calls"]
@@ -74,12 +78,12 @@ def test_an_idle_worker_asks_little_of_postgres(tmp_path: Path) -> None:
         place_on(tmp_path, server.url) as place,
     ):
         place.app.tasks["counted"].enqueue_sync()
-        _run_all(place, 1, concurrency=10)
+        worker = _run_all(place, 1, concurrency=10)
         until(lambda: place.counts().completed == 1, "it is settled")
-        time.sleep(60)
+        _watch(worker, 60)
         with psycopg.connect(server.url, autocommit=True) as watcher:
             before = _transactions(watcher)
-            time.sleep(WATCHED_S)
+            _watch(worker, WATCHED_S)
             sent = _transactions(watcher) - before - 1  # the look before this one
     print(f"idle on PostgreSQL: {sent} transactions in {WATCHED_S:g} s")
     assert sent / WATCHED_S <= IDLE_COMMANDS_PER_S
