@@ -11,7 +11,7 @@ import secrets
 import psycopg
 
 from leasemq.backends.postgres.faults import refused, unreachable
-from leasemq.backends.postgres.functions import MIGRATIONS, Functions, rendered
+from leasemq.backends.postgres.functions import MIGRATIONS, Functions, installed_name, names, rendered
 from leasemq.backends.postgres.server import Server, found
 from leasemq.backends.postgres.settings import Settings
 from leasemq.backends.postgres.wire import WireConnection, connected, is_gone
@@ -37,7 +37,8 @@ async def prepared(settings: Settings, functions: Functions) -> Capabilities:
         if applied is None or not set(migrations(_PRE)) <= applied:
             await _upgrade(connection, settings, _PRE)
         _check_known(settings, applied or frozenset())
-        await functions.install(lambda statement: _execute(connection, statement))
+        if not await _has_functions(connection, settings):
+            await functions.install(lambda statement: _execute(connection, statement))
         return await _capabilities(connection, settings, server)
     except psycopg.Error as error:
         if is_gone(connection):
@@ -80,6 +81,19 @@ async def _applied(connection: WireConnection, settings: Settings) -> frozenset[
         return None
     rows = await _rows(connection, f"SELECT name FROM {table}")  # noqa: S608 - a quoted identifier of ours
     return frozenset(str(row[0]) for row in rows)
+
+
+async def _has_functions(connection: WireConnection, settings: Settings) -> bool:
+    """Whether every function of this release is there, so that who looks sends none of them."""
+    wanted = [installed_name(name) for name in names()]
+    ((count,),) = await _rows(
+        connection,
+        "SELECT count(*) FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace"
+        " WHERE n.nspname = $1::text AND p.proname = ANY(string_to_array($2::text, ','))",
+        settings.schema,
+        ",".join(wanted),
+    )
+    return count == len(wanted)
 
 
 async def _upgrade(connection: WireConnection, settings: Settings, kind: str) -> None:
