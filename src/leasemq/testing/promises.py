@@ -141,10 +141,12 @@ def promise_table(catalogue: Catalogue, trials: Iterable[Trial], kills: Iterable
     )
 
 
-def proven_everywhere(rows: Iterable[Row]) -> list[str]:
-    """Ids of the promises that are proven on every backend of the table."""
+def proven_everywhere(rows: Iterable[Row], backends: Sequence[str] = ()) -> list[str]:
+    """Ids of the promises that are proven on each of these backends; on all of the table if none is named."""
     return [
-        row.promise.id for row in rows if all(cell.standing is Standing.PROVEN for cell in row.cells.values())
+        row.promise.id
+        for row in rows
+        if all(row.cells[name].standing is Standing.PROVEN for name in backends or row.cells)
     ]
 
 

@@ -263,6 +263,18 @@ def odd_sync(kind: str) -> None:
     raise ODD[kind]()
 
 
+@task(name="unstorable", retry=Retry(3))
+async def unstorable() -> Any:  # Any: what no annotation may say
+    """Returns what no backend stores."""
+    return object()
+
+
+@task(name="overdue", timeout=0.3)
+async def overdue() -> None:
+    """Does not end in time."""
+    await asyncio.sleep(FOR_EVER_S)
+
+
 @task(name="burdened")
 async def burdened(number: int) -> None:
     """Raises with ten kilobytes in its locals, which a traceback would keep alive."""
