@@ -120,7 +120,7 @@ def stop_amid(place: Place, server: PostgresServer, count: int, down_s: float) -
 
     is_whole(place, jobs)
     print(
-        f"{count} jobs, {down_s:g} s without a server: ends again after {resumed_s:.2f} s, all {ended_s:.2f} s"
+        f"{count} jobs, {down_s:g} s away: ends again {resumed_s:.2f} s after its return, all {ended_s:.2f} s"
     )
     until(lambda: "BackendBack" in worker.output, "the worker says that the server is back")
     assert resumed_s < 3
