@@ -93,3 +93,19 @@ async def test_a_claim_passes_over_a_flood_of_overdue_jobs_without_reading_them(
 
     assert [lease.ref.id for lease in claimed.leases] == ["fresh"]
     assert await asyncio.to_thread(_commands, client) - before < 150
+
+
+@pytest.mark.promise("P-83")
+async def test_asking_an_empty_queue_for_jobs_takes_three_commands(
+    backend: RedisBackend, client: redis.Redis
+) -> None:
+    await _enqueue(backend, AT_ONCE)
+    await _complete(backend, AT_ONCE)
+    claimant = Claimant(worker="w", incarnation="i", request_id=uuid.uuid4().hex)
+    before = await asyncio.to_thread(_commands, client)
+
+    claimed = await backend.claim(QUEUE, 1, 30_000, claimant)
+
+    assert claimed.leases == ()
+    own = 1  # that of the count itself
+    assert await asyncio.to_thread(_commands, client) - before - own <= 3

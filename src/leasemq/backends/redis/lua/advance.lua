@@ -4,6 +4,7 @@
 -- In: limit
 -- Out: promoted, expired, next due or -1
 local limit = whole(3)
+if is_idle() then return {0, 0, -1} end
 
 local function entries_before(lane, most)
   local found = most > 0 and call('ZRANGEBYSCORE', P .. lane, '-inf', NOW, 'LIMIT', 0, most) or {}

@@ -353,6 +353,10 @@ local function lose(number, state) -- an id without a record, found in the lane 
   count('removed', 1)
 end
 
+local function is_idle() -- whether nothing waits, for its time or for a worker, and nothing runs. Reads lanes
+  return call('EXISTS', P .. 'ready', P .. 'suspects', P .. 'due', P .. 'ttl', P .. 'leases') == 0
+end
+
 local function next_due() -- in ms; -1: nothing is scheduled. Reads a lane
   local first = call('ZRANGE', P .. 'due', 0, 0, 'WITHSCORES')
   return first[2] and math.max(0, tonumber(first[2]) - NOW) or -1

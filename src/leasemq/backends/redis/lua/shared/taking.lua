@@ -187,6 +187,10 @@ do
 
   -- WRITES, all but `finish`. Answers {leases, terms, next due or -1, next lapse or -1, reason or 0, suspect waits}.
   function claim(limit, lease_ms, claimant)
+    if is_idle() then
+      local reason = book.paused == '1' and PAUSED or limit > 0 and EMPTY or 0
+      return {{}, {}, -1, -1, reason, 0}
+    end
     local mine = with_nonce(claimant.nonce)
     if #mine > 0 then
       know_terms(mine)
