@@ -19,6 +19,19 @@ _CANCELS = (
     CancelAnswer.CANCELLED, CancelAnswer.CANCELLING, CancelAnswer.FINISHED, CancelAnswer.NOT_FOUND,
 )  # fmt: skip
 _NUMBERS = numbers(STATES)
+_LAST = 2**53
+
+
+def exact(number: int) -> int:
+    """Answer the nearest number that scripts have exactly."""
+    return max(-_LAST, min(number, _LAST))
+
+
+def life(generation: int | None) -> int:
+    """Answer a generation as scripts take it, -1 for any; one that cannot be is that of no job."""
+    if generation is None:
+        return -1
+    return generation if 0 <= generation <= _LAST else _LAST
 
 
 def state_bits(states: Iterable[State]) -> int:
@@ -30,8 +43,7 @@ async def cancel(
     calls: Calls, queue: str, ids: Sequence[str], generation: int | None
 ) -> Sequence[CancelAnswer]:
     """See `Control.cancel`. Raises: CorruptRecord, when the rest is done."""
-    life = -1 if generation is None else generation
-    answers = await _each(calls, "cancel", queue, ids, life)
+    answers = await _each(calls, "cancel", queue, ids, life(generation))
     _check_read(queue, ids, answers)
     return tuple(_CANCELS[answer - 1] for answer in answers)
 
@@ -62,8 +74,8 @@ async def reschedule(
     calls: Calls, queue: str, ids: Sequence[str], delay_ms: int, due_at_ms: int | None
 ) -> Sequence[Changed]:
     """See `Control.reschedule`."""
-    due = -1 if due_at_ms is None else max(due_at_ms, 0)
-    return _changed(queue, ids, await _each(calls, "reschedule", queue, ids, delay_ms, due))
+    due = -1 if due_at_ms is None else max(exact(due_at_ms), 0)
+    return _changed(queue, ids, await _each(calls, "reschedule", queue, ids, exact(delay_ms), due))
 
 
 async def replay(calls: Calls, queue: str, ids: Sequence[str], request_id: int) -> Sequence[Changed]:
@@ -85,7 +97,7 @@ async def drain(calls: Calls, queue: str, states: frozenset[State], limit: int) 
 
 async def purge(calls: Calls, queue: str, states: frozenset[State], older_than_ms: int, limit: int) -> int:
     """See `Control.purge`."""
-    return await _in_parts(calls, "purge", queue, limit, state_bits(states), older_than_ms)
+    return await _in_parts(calls, "purge", queue, limit, state_bits(states), exact(older_than_ms))
 
 
 async def obliterate(calls: Calls, queue: str, *, force: bool) -> int | None:

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from leasemq.backends.redis.calling import Calls
+from leasemq.backends.redis.control import life
 from leasemq.backends.redis.layout import POLICIES, STATES, numbers, ref_name, ref_of, short
 from leasemq.backends.redis.leasing import unreadable
 from leasemq.protocol.model import (
@@ -24,6 +25,7 @@ _KINDS = (FollowUpKind.ATTACH, FollowUpKind.RESOLVE, FollowUpKind.OFFER)
 _POLICIES = numbers(POLICIES)
 _HEAD_BYTES = 13
 _PART = 1_000
+_LAST = 2**48  # follow-ups are numbered below
 _unpack_job = msgspec.msgpack.Decoder(NewJob).decode
 
 
@@ -63,7 +65,8 @@ def _follow_up(queue: str, raw: bytes) -> FollowUp | None:
 async def outbox_done(calls: Calls, queue: str, ids: Sequence[int]) -> None:
     """See `Work.outbox_done`."""
     for start in range(0, len(ids), _PART):
-        await calls.ask("outbox_done", queue, [*ids[start : start + _PART]])
+        part = [id_ for id_ in ids[start : start + _PART] if 0 < id_ < _LAST]
+        await calls.ask("outbox_done", queue, part)
 
 
 async def attach(
@@ -81,7 +84,7 @@ async def resolve(calls: Calls, child: Ref, parent_queue: str, parent_id: str, *
     """See `Work.resolve`. Raises: CorruptRecord."""
     queue = parent_queue.encode()
     parent = len(queue).to_bytes(2) + queue + short(parent_id)
-    asked = (short(child.id), child.generation, parent, int(passes))
+    asked = (short(child.id), max(life(child.generation), 0), parent, int(passes))
     answer: Any = await calls.ask("resolve", child.queue, *asked)
     if answer < 0:
         raise unreadable(child.queue, child.id, "it was to be told of its parent")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from leasemq.backends.redis.calling import Calls
-from leasemq.backends.redis.control import state_bits
+from leasemq.backends.redis.control import exact, life, state_bits
 from leasemq.backends.redis.layout import long, short, u48
 from leasemq.backends.redis.leasing import terms_by_number
 from leasemq.backends.redis.records import record
@@ -30,7 +30,7 @@ async def slips(calls: Calls, queue: str, lives: Sequence[tuple[str, int]]) -> S
     found: list[Slip | None] = []
     for start in range(0, len(lives), _SLIPS_PART):
         part = lives[start : start + _SLIPS_PART]
-        asked = ([short(id_) for id_, _ in part], [generation for _, generation in part])
+        asked = ([short(id_) for id_, _ in part], [life(generation) for _, generation in part])
         answers: Sequence[Any] = await calls.ask("slips", queue, *asked)
         for (id_, _), answer in zip(part, answers, strict=True):
             found.append(None if answer is None else _slip(queue, id_, *answer))
@@ -77,11 +77,11 @@ def _asked(where: Filter, after: int, limit: int) -> tuple[object, ...]:
         1 if where.oldest_first else -1,
         limit,
         state_bits(where.states),
-        (where.task or "").encode(),
-        (where.id_prefix or "").encode(),
-        (where.reason or "").encode(),
-        -1 if where.older_than_ms is None else where.older_than_ms,
-        -1 if where.newer_than_ms is None else where.newer_than_ms,
+        (where.task or "").encode(errors="surrogatepass"),
+        (where.id_prefix or "").encode(errors="surrogatepass"),
+        (where.reason or "").encode(errors="surrogatepass"),
+        where.older_than_ms is not None and exact(where.older_than_ms),
+        where.newer_than_ms is not None and exact(where.newer_than_ms),
     )
 
 

@@ -70,7 +70,7 @@ def short(name: str) -> bytes:
         return b"\x00" + bytes.fromhex(name.replace("-", ""))
     if len(name) == 32 and _HEX.fullmatch(name):
         return b"\x01" + bytes.fromhex(name)
-    return name.encode()
+    return name.encode(errors="surrogatepass")  # what no name can have is the name of no job
 
 
 def long(stored: bytes) -> str:

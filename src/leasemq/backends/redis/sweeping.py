@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from leasemq.backends.redis.calling import Calls
+from leasemq.backends.redis.control import exact
 
 _PART = 1_000
 
@@ -12,7 +13,7 @@ async def prune(calls: Calls, queue: str, limit: int, event_age_ms: int, newest:
     left, taken = max(limit, 0), 0
     while True:
         asked = min(left, _PART)
-        part: int = await calls.ask("prune", queue, asked, event_age_ms, newest)
+        part: int = await calls.ask("prune", queue, asked, exact(event_age_ms), max(exact(newest), 0))
         taken, left = taken + part, left - part
         if left <= 0 or part < asked:
             return taken

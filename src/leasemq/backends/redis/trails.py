@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from leasemq.backends.redis.calling import Calls
+from leasemq.backends.redis.control import life
 from leasemq.backends.redis.layout import EVENTS, STATES, long, short, u48
 from leasemq.backends.redis.leasing import unreadable
 from leasemq.errors import CorruptRecord
@@ -73,9 +74,8 @@ async def trail(
     calls: Calls, queue: str, job_id: str, generation: int | None, cursor: str | None, limit: int
 ) -> TrailPage | None:
     """See `Insight.trail`. Raises: CorruptRecord."""
-    life = -1 if generation is None else generation
     asked = (_number_in(cursor), max(0, min(limit, TRAIL_PAGE)))
-    answer: Any = await calls.ask("trail", queue, short(job_id), life, *asked)
+    answer: Any = await calls.ask("trail", queue, short(job_id), life(generation), *asked)
     if answer is None:
         return None
     if answer == -1:

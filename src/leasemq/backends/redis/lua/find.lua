@@ -3,11 +3,11 @@
 -- Flags: no-writes
 -- In: after (a number; -1: from the beginning), way (1: oldest first, -1: newest first), limit,
 --   states (2 ^ (state - 1) for each; 0: any), task or '', start of the id or '', reason or '',
---   age at least or -1, age at most or -1
+--   age at least or false, age at most or false
 -- Out: parts of each (see telling), numbers, the last number looked at, whether that was all (0, 1), terms, now
 local after, way, limit, states = whole(3, -1), whole(4, -1, 1), whole(5, 0, 1001), whole(6, 0, 255)
 local task, start, reason = text(7), text(8), text(9)
-local least_ms, most_ms = whole(10, -1), whole(11, -1)
+local least_ms, most_ms = ARGS[10] and whole(10, -2 ^ 53), ARGS[11] and whole(11, -2 ^ 53)
 local LOOKS, FEW, PAGE = 2000, 2000, 1048576
 local found, numbers, size, looked = {}, {}, 0, 0
 
@@ -32,9 +32,9 @@ local function is_match(job)
   if start ~= '' and sub(long(job.id), 1, #start) ~= start then return false end
   if task ~= '' and task_of(job) ~= task then return false end
   if reason ~= '' and extra(job, 'reason') ~= reason then return false end
-  if least_ms < 0 and most_ms < 0 then return true end
+  if not (least_ms or most_ms) then return true end
   local age_ms = age_of(job)
-  return (least_ms < 0 or age_ms >= least_ms) and (most_ms < 0 or age_ms <= most_ms)
+  return (not least_ms or age_ms >= least_ms) and (not most_ms or age_ms <= most_ms)
 end
 
 local function bytes_of(parts)

@@ -31,12 +31,12 @@ do
   end
 
   function text(at, most)
-    if not is_text(ARGS[at], most or 1024) then error('argument ' .. at .. ' is not a short text') end
+    if not is_text(ARGS[at], most or 2 ^ 24) then error('argument ' .. at .. ' is not a text') end
     return ARGS[at]
   end
 
   function texts(at, most) -- a list of texts
-    return each(at, is_text, most or 1024)
+    return each(at, is_text, most or 2 ^ 24)
   end
 
   function wholes(at) -- a list of whole numbers
