@@ -9,7 +9,7 @@ from tests.end_to_end.place import Place
 
 pytestmark = pytest.mark.by_url
 
-DELAY_S = 5.0
+DELAY_S = 2.0
 LATEST_S = DELAY_S + 1  # P-31: started within a second after it is due
 
 
