@@ -85,7 +85,7 @@ async def test_a_backend_below_the_durability_that_is_required_is_refused_at_the
 
 @pytest.mark.promise("P-07")
 async def test_the_durability_that_a_backend_reaches_is_enough(url: str, backend_name: str) -> None:
-    reached = {"sqlite": "D2"}.get(backend_name, "D0")  # the tests' servers write nothing to a disk
+    reached = {"sqlite": "D2", "postgres": "D1"}.get(backend_name, "D0")  # the tests' servers sync nothing
     app = App(url, require_durability=reached)
     async with app:
         assert (await app.prepare()).durability == reached
