@@ -52,6 +52,19 @@ do
     end_left(job, state, outcome == STALLED and TOLD.failed or told, math.max(item[17], 0))
   end
 
+  local function plain_run(id, item) -- run, attempts, incarnation; nil: not held by the item's fence, or not plain
+    local run, nonce = try('GET', P .. 'r:' .. id), item[5]
+    if type(run) ~= 'string' or #run < RUN_SIZE then return nil end
+    local run_version, fence, attempts = unpacked('>BI7I4', run)
+    local nonce_size, incarnation_size, worker_size, result_size = unpacked('>BI2I2I4', run, 84)
+    local is_its = run_version == 1 and fence == item[4] and nonce_size == #nonce
+      and sub(run, RUN_SIZE + 1, RUN_SIZE + nonce_size) == nonce and sub(run, 57, 64) == NOBODY
+    if not is_its or #run ~= RUN_SIZE + nonce_size + incarnation_size + worker_size or result_size ~= 0 then
+      return nil
+    end
+    return run, attempts, sub(run, RUN_SIZE + nonce_size + 1, RUN_SIZE + nonce_size + incarnation_size)
+  end
+
   -- WRITES: completes a job that has nothing rare, as most do, without the tables that the others need; false: it
   -- is another, or not to be completed, and nothing was done. What it compares and writes is as below.
   local function complete_plainly(item, raw)
@@ -63,22 +76,13 @@ do
       unpacked(HEAD, raw)
     local is_plain = version == 1 and state == ACTIVE and flags == RUNS and marks <= RARE
     if not is_plain or generation ~= item[3] or item[10] == 1 or item[6] ~= 1 then return false end
-    local run, nonce = try('GET', P .. 'r:' .. id), item[5]
-    if type(run) ~= 'string' or #run < RUN_SIZE then return false end
-    local run_version, fence, attempts = unpacked('>BI7I4', run)
-    local nonce_size, incarnation_size, worker_size, result_size = unpacked('>BI2I2I4', run, 84)
-    local is_its = run_version == 1 and fence == item[4] and nonce_size == #nonce
-      and sub(run, RUN_SIZE + 1, RUN_SIZE + nonce_size) == nonce and sub(run, 57, 64) == NOBODY
-    if not is_its or #run ~= RUN_SIZE + nonce_size + incarnation_size + worker_size or result_size ~= 0 then
-      return false
-    end
+    local run, attempts, incarnation = plain_run(id, item)
+    if not run then return false end
     local keep_until, result_until = NOW + keep, item[18] >= 0 and NOW + item[18] or 0
-    local has_result = item[14] and 1 or 0
-    local entry = pack('>I6I6', place_before, number)
-    exit('leases', entry)
-    part('c:' .. nonce, number)
-    part('o:' .. sub(run, RUN_SIZE + nonce_size + 1, RUN_SIZE + nonce_size + incarnation_size), number)
-    local place_after = next_place()
+    local has_result, place_after = item[14] and 1 or 0, next_place()
+    exit('leases', pack('>I6I6', place_before, number))
+    part('c:' .. item[5], number)
+    part('o:' .. incarnation, number)
     enter('kept', pack('>I6I6', place_after, number),
       (has_result == 0 or result_until == 0) and keep_until or math.min(keep_until, result_until))
     enter('ended:5', pack('>I6', number), NOW)
