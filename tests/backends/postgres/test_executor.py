@@ -307,3 +307,15 @@ def test_a_fork_uses_no_session_of_its_parent_and_ends_none(settings: Settings, 
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert runner.run(executor.call("session")) == [(before,)]
         runner.run(executor.close())
+
+
+@pytest.mark.promise("P-82")
+async def test_all_who_wait_for_a_server_that_is_away_are_told_after_one_try(
+    opened: Opened, settings: Settings
+) -> None:
+    away = replace(settings, conninfo="host=127.0.0.1 port=1 dbname=nowhere")
+    executor = opened(away)
+    async with asyncio.timeout(10):  # a try for each of them would take 40 s
+        told = await asyncio.gather(*[_kept(executor) for _ in range(40)], return_exceptions=True)
+
+    assert {type(answer) for answer in told} == {BackendUnavailable}

@@ -126,12 +126,24 @@ class Lane:
                 rows = await wire.run(request.routine, request.values)
             except LeaseMQError as error:
                 _fail(request, error)
+                if wire.is_cut_off:
+                    self._refuse_waiting(error)
             else:
                 if not request.answer.done():
                     request.answer.set_result(rows)
             del self._in_flight[wire]
             request = self._next()
         self._resting.append(wire)  # here: whoever was just answered may ask again before this task has ended
+
+    def _refuse_waiting(self, error: LeaseMQError) -> None:
+        """Tell those who wait what the first was told, unless another wire carries on.
+
+        Each would otherwise wait for a try of its own, and each try longer than the one before.
+        """
+        if not any(wire.is_open for wire in self._carrying.values()):
+            for request in self._waiting:
+                _fail(request, BackendUnavailable(*error.args))
+            self._waiting.clear()
 
     def _next(self) -> _Request | None:
         while self._waiting:

@@ -120,6 +120,7 @@ class Wire:
         self._terms = terms
         self._settings = terms.settings
         self._connection: WireConnection | None = None
+        self.is_cut_off = False  # no connection could be had when one was tried last
 
     @property
     def is_open(self) -> bool:
@@ -171,8 +172,10 @@ class Wire:
             self._connection = await connected(self._settings, synchronous_commit=terms.synchronous_commit)
         except (psycopg.Error, OSError) as error:
             terms.attempts.failed()
+            self.is_cut_off = True
             raise unreachable(error, self._settings.place) from error
         terms.attempts.worked()
+        self.is_cut_off = False
         return self._connection
 
     async def _mend(self, remedy: Remedy, trial: Trial) -> None:
