@@ -17,7 +17,7 @@ from tests.servers.depot import shared
 
 LOCAL = ("memory", "sqlite")
 SERVED = ("postgres", "redis", "redis-cluster")
-BACKENDS = (*LOCAL,)  # those that every run asks
+BACKENDS = (*LOCAL, *SERVED)  # those that every run asks
 CHOSEN = "LEASEMQ_TEST_BACKENDS"  # asks others: names with commas between them
 
 
