@@ -6,15 +6,20 @@ import asyncio
 import dataclasses
 import sys
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 
 from leasemq.backends.memory import MemoryBackend
-from leasemq.backends.sqlite import SqliteBackend
+from leasemq.client.schemes import open_backend
 from leasemq.protocol.insight import Capabilities
 from leasemq.protocol.lifecycle import mermaid
 from leasemq.testing.promises import as_markdown, promise_table, read_catalogue, read_kills, read_trials
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))  # this file is run as a script
+
+from tests.servers import PostgresServer, RedisCluster, RedisServer  # noqa: E402  found by the line above
+
 DOCS = ROOT / "docs"
 PER_MACHINE = {"backend", "store_id", "server"}  # not about the backend, but about one store or machine
 CAPABILITIES = """# What each backend can do
@@ -66,11 +71,23 @@ def main() -> int:
 
 
 async def _declared(folder: Path) -> dict[str, Capabilities]:
-    sqlite, normal = SqliteBackend(folder / "a.db"), SqliteBackend(folder / "b.db", sync="normal")
-    backends = {"memory": MemoryBackend(), "sqlite": sqlite, "sqlite, sync=normal": normal}
-    declared = {name: await backend.prepare() for name, backend in backends.items()}
-    await sqlite.close()
-    await normal.close()
+    """Ask each backend; the servers are throwaway ones that write to a disk as by default."""
+    with ExitStack() as servers:
+        postgres = servers.enter_context(PostgresServer(folder / "postgres", fsync=True))
+        redis = servers.enter_context(RedisServer(folder / "redis", appendonly=True))
+        cluster = servers.enter_context(RedisCluster(folder / "cluster", options={"appendonly": "yes"}))
+        urls = {
+            "sqlite": f"sqlite:///{folder}/a.db",
+            "sqlite, sync=normal": f"sqlite:///{folder}/b.db?sync=normal",
+            "postgres": postgres.url,
+            "redis, appendonly": redis.url,
+            "redis-cluster, appendonly": cluster.url,
+        }
+        declared = {"memory": await MemoryBackend().prepare()}
+        for name, url in urls.items():
+            backend = open_backend(url)
+            declared[name] = await backend.prepare()
+            await backend.close()
     return declared
 
 
