@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import closing
 from typing import Any
 
 import psycopg
@@ -17,6 +18,7 @@ from leasemq import App, State
 from leasemq.backends.postgres import PostgresBackend, from_url
 from leasemq.backends.postgres.settings import located
 from leasemq.errors import BackendUnavailable, IndeterminateWrite, InvalidSession, JobNotFound
+from leasemq.protocol.model import Noted, Renewal, Settled
 from leasemq.task import Task
 from leasemq.testing.conformance import builders
 from tests.backends.postgres.conftest import Operator
@@ -248,3 +250,25 @@ async def test_a_connection_whose_transaction_was_left_open_is_not_used_again(
     assert is_closed  # at once, so that it keeps nothing locked
     assert joined.session is not first
     assert (await backend.counts("q")).accepted == 0
+
+
+@pytest.mark.promise("P-11", "P-15")
+async def test_a_stale_holder_keeps_what_it_holds_while_another_has_its_job_in_a_transaction(
+    backend: PostgresBackend,
+) -> None:
+    await backend.enqueue("q", [builders.new_job("j"), builders.new_job("k"), builders.new_job("l")])
+    stale, *held = (await backend.claim("q", 3, 1, builders.claimant("A"))).leases
+    while list(await backend.settle("q", [builders.stall(stale)])) != [Settled.APPLIED]:
+        pass
+    (taken,) = (await backend.claim("q", 1, 30_000, builders.claimant("B"))).leases
+    asked = [(lease.ref.id, lease.fence) for lease in (stale, *held)]
+    with closing(backend.renewer()) as renewer:
+        async with backend.transaction(blocks=False, idle_ms=30_000) as joined:
+            assert await joined.check("q", "j", taken.fence) is Renewal.HELD
+            renewed = await asyncio.to_thread(renewer.renew, "q", asked, 30_000)
+            noted = await backend.note("q", [builders.progress(lease) for lease in (stale, *held)])
+            settled = await backend.settle("q", [builders.complete(lease) for lease in (stale, *held)])
+
+    assert list(renewed) == [Renewal.LOST, Renewal.HELD, Renewal.HELD]
+    assert list(noted) == [Noted.LOST, Noted.HELD, Noted.HELD]
+    assert list(settled) == [Settled.LOST, Settled.APPLIED, Settled.APPLIED]

@@ -28,11 +28,8 @@ BEGIN
         WHERE a.job = v_key AND a.fence = n.fence AND a.nonce = n.nonce FOR UPDATE;
         v_held := v_held || (v_active.job IS NOT NULL);
         IF v_active.job IS NULL THEN
-            IF v_key IS NOT NULL THEN
-                PERFORM {lock_jobs}(v_queue, ARRAY[v_key]);
-                IF EXISTS (SELECT FROM {schema}.job AS j WHERE j.queue = v_queue AND j.key = v_key) THEN
-                    PERFORM {refuse}(v_queue, v_key, v_now, n.fence, n.kind);
-                END IF;
+            IF v_key IS NOT NULL AND {lock_soon}(v_queue, v_key, 200) THEN
+                PERFORM {refuse}(v_queue, v_key, v_now, n.fence, n.kind);
             END IF;
             CONTINUE;
         END IF;

@@ -9,6 +9,7 @@ DECLARE
     v_queue integer := {queue_key}(p_queue);
     v_answers smallint[] := array_fill(3::smallint, ARRAY[cardinality(p_ids)]);
     v_held bigint[] := '{}';
+    v_wait_ms integer := 200;
     r record;
 BEGIN
     FOR r IN
@@ -35,8 +36,12 @@ BEGIN
             JOIN {schema}.job AS k ON k.queue = v_queue AND k.id = i.id
             WHERE i.answer = 3 ORDER BY k.key
         LOOP
-            PERFORM {lock_jobs}(v_queue, ARRAY[r.key]);
-            PERFORM {refuse}(v_queue, r.key, v_now, r.fence, 'renew');
+            -- Who has it locked for long runs it now; the leases that are held must not wait for that.
+            IF {lock_soon}(v_queue, r.key, v_wait_ms) THEN
+                PERFORM {refuse}(v_queue, r.key, v_now, r.fence, 'renew');
+            ELSE
+                v_wait_ms := 1;
+            END IF;
         END LOOP;
     END IF;
     RETURN v_answers;

@@ -8,25 +8,25 @@ CREATE FUNCTION {self}(
 ) RETURNS smallint LANGUAGE plpgsql AS $$
 DECLARE
     v_active {schema}.active;
-    v_timeout text := current_setting('lock_timeout');
+    v_is_locked boolean := true;
 BEGIN
     IF p_key IS NULL THEN
         RETURN 6;
     END IF;
-    IF p_sweep THEN
-        -- Another sweep is done in a moment; a handler's own transaction may take long, and its holder lives.
-        PERFORM set_config('lock_timeout', '200ms', true);
-        BEGIN
-            PERFORM FROM {schema}.active WHERE job = p_key FOR UPDATE;
-        EXCEPTION WHEN lock_not_available THEN
-            PERFORM set_config('lock_timeout', v_timeout, true);
-            RETURN 3;
-        END;
-        PERFORM set_config('lock_timeout', v_timeout, true);
+    -- Another sweep is done in a moment; a handler's own transaction may take long, and its holder lives. Nor is it
+    -- waited for by a holder whose job another one runs: it is lost whatever happens now.
+    IF p_sweep OR EXISTS (
+        SELECT FROM {schema}.active WHERE job = p_key AND (fence <> p_fence OR nonce <> p_nonce)
+    ) THEN
+        v_is_locked := {lock_soon}(p_queue, p_key, 200);
+    ELSE
+        PERFORM {lock_jobs}(p_queue, ARRAY[p_key]);
     END IF;
-    PERFORM {lock_jobs}(p_queue, ARRAY[p_key]);
     IF NOT EXISTS (SELECT FROM {schema}.job WHERE queue = p_queue AND key = p_key) THEN
         RETURN 6;
+    END IF;
+    IF p_sweep AND NOT v_is_locked THEN
+        RETURN 3;
     END IF;
     IF EXISTS (SELECT FROM {schema}.attempt WHERE job = p_key AND settled_by = p_settlement)
         OR EXISTS (SELECT FROM {schema}.ended WHERE job = p_key AND settled_by = p_settlement) THEN
@@ -38,7 +38,7 @@ BEGIN
             PERFORM {refuse}(
                 p_queue, p_key, p_now, p_fence,
                 ('{completed,retried,failed,released,snoozed,cancelled,stalled}'::text[])[p_outcome]
-            );
+            ) WHERE v_is_locked;
         END IF;
         RETURN 5;
     END IF;
