@@ -14,6 +14,9 @@ from functools import cache
 from importlib.resources import files
 
 _FOLDER = files(__package__) / "lua"
+_FUNCTION = re.compile(r"^local function (\w+)\(.*?^end\n", re.MULTILINE | re.DOTALL)
+_NAME = re.compile(r"[a-zA-Z_]\w*")
+_BASE = "asked"  # the last of the shared parts that the others of a queue's scripts are built on
 _TOLD = re.compile(r"^-- (Uses|Flags):(.*)$", re.MULTILINE)
 
 
@@ -37,8 +40,7 @@ def _read(name: str) -> Script:
     told = {word: value.split() for word, value in _TOLD.findall(body)}
     flags = told.get("Flags", [])
     shebang = f"#!lua flags={','.join(flags)}\n" if flags else "#!lua\n"
-    parts = (_shared(part) for part in told["Uses"])
-    text = "".join((shebang, *parts, _without_comments(body)))
+    text = shebang + _flat(_needed(_nested(told["Uses"], _without_comments(body))))
     sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()  # how EVALSHA names a script
     return Script(name, text, sha, is_read="no-writes" in flags)
 
@@ -54,8 +56,35 @@ def _text(name: str) -> str:
 
 def _without_comments(text: str) -> str:
     """The text without the lines that are comments: every server holds each script for as long as it runs."""
-    lines = (line.strip() for line in text.splitlines())
-    return "".join(f"{line}\n" for line in lines if line and not line.startswith("--"))
+    lines = (line.rstrip() for line in text.splitlines())
+    return "".join(f"{line}\n" for line in lines if line and not line.lstrip().startswith("--"))
+
+
+def _nested(parts: list[str], own: str) -> str:
+    """The parts and what is the script's own, those after the base in a function of their own.
+
+    What that function uses of the outermost one costs less to bind, and Lua gives it room of its own.
+    """
+    if _BASE not in parts:
+        return "".join((*map(_shared, parts), own))
+    after = parts.index(_BASE) + 1
+    inside = "".join((*map(_shared, parts[after:]), own))
+    return "".join((*map(_shared, parts[:after]), "return (function()\n", inside, "end)()\n"))
+
+
+def _needed(text: str) -> str:
+    """The text without the functions that nothing in it names: each call of a script makes them all anew."""
+    functions = {found[1]: found[0] for found in _FUNCTION.finditer(text)}
+    named, new = set[str](), set(_NAME.findall(_FUNCTION.sub("", text)))
+    while new:
+        named |= new
+        bodies = (functions[name] for name in new & functions.keys())
+        new = {name for body in bodies for name in _NAME.findall(body)} - named
+    return _FUNCTION.sub(lambda found: found[0] if found[1] in named else "", text)
+
+
+def _flat(text: str) -> str:
+    return "".join(f"{line.lstrip()}\n" for line in text.splitlines())
 
 
 # Not when first used: that is inside an event loop, where reading files would hold up everybody.
