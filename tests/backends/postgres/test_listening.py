@@ -11,6 +11,7 @@ import pytest
 import pytest_asyncio
 from psycopg.conninfo import make_conninfo
 
+from leasemq.backends.postgres import PostgresBackend
 from leasemq.backends.postgres.executor import Executor
 from leasemq.backends.postgres.functions import Functions
 from leasemq.backends.postgres.listening import Audiences, PostgresListener
@@ -18,6 +19,7 @@ from leasemq.backends.postgres.schema import prepared
 from leasemq.backends.postgres.settings import Settings
 from leasemq.errors import BackendUnavailable
 from leasemq.protocol.model import Ref, Wake
+from leasemq.testing.conformance import builders
 from tests.backends.postgres.conftest import Operator, becomes, end_sessions, placed, sessions
 
 LONG_MS = 10_000
@@ -243,3 +245,22 @@ async def test_behind_a_pooler_no_session_listens_and_looks_find_what_happened(
         assert listens == 0
     await audiences.close()
     await pooled.close()
+
+
+@pytest.mark.promise("P-83", "P-94")
+async def test_behind_a_pooler_a_step_that_is_committed_after_a_later_one_is_found_too(
+    settings: Settings,
+) -> None:
+    backend = PostgresBackend(replace(settings, notify=False))
+    await backend.prepare()
+    await backend.pause("q")  # whose name is known from now on: who registers one is waited for
+    async with backend.transaction(blocks=False, idle_ms=LONG_MS) as late:
+        await late.enqueue("q", [builders.new_job("j")])
+        await backend.enqueue("q", [builders.new_job("k")])
+        async with backend.listen(["q"]) as listener:
+            first = await listener.wait(LONG_MS)
+            await late.commit()
+            second = await listener.wait(LONG_MS)
+    await backend.close()
+
+    assert [wake.queues for wake in (first, second)] == [{"q"}, {"q"}]
