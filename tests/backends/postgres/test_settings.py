@@ -60,6 +60,11 @@ def test_a_namespace_is_a_schema(query: str, schema: str) -> None:
         ("postgresql://ada:hush-hush%@db.example/work", "cannot be read"),
         (f"{URL}#part", "not of the form"),
         ("postgresql://ada:hush-hush@[::1/work", ""),
+        ("postgresql://ada:hu/hush@db.example/work", "a / ? or @ that is not escaped"),
+        ("postgresql://ada:5/hush@db.example/work?schema=jobs", "a / ? or @ that is not escaped"),
+        ("postgresql://ada:hu?hush@db.example/work", "a / ? or @ that is not escaped"),
+        ("postgresql://ada:hu@hush@db.example/work", "a / ? or @ that is not escaped"),
+        ("postgresql://ada:hu#hush@db.example/work", "not of the form"),
     ],
 )
 def test_a_url_that_cannot_work_is_refused_without_its_password(url: str, word: str) -> None:

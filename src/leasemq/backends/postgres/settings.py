@@ -121,6 +121,8 @@ def _split(url: str) -> SplitResult:
         parts = SplitResult("", "", "", "", "")
     if parts.scheme not in _SCHEMES or parts.fragment:
         raise InvalidSetting(f"{mask_url(url)} is not of the form postgresql://user@host:port/database")
+    if set(url.partition("://")[2].rpartition("@")[0]) & set("/?@"):  # else a password would count as a host
+        raise InvalidSetting(f"{mask_url(url)} has a / ? or @ that is not escaped; write %2F, %3F, %40")
     return parts
 
 
