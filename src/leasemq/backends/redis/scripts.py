@@ -45,11 +45,6 @@ def _read(name: str) -> Script:
     return Script(name, text, sha, is_read="no-writes" in flags)
 
 
-@cache
-def _shared(name: str) -> str:
-    return _without_comments(_text(f"shared/{name}"))
-
-
 def _text(name: str) -> str:
     return (_FOLDER / f"{name}.lua").read_text(encoding="utf-8")
 
@@ -60,27 +55,54 @@ def _without_comments(text: str) -> str:
     return "".join(f"{line}\n" for line in lines if line and not line.lstrip().startswith("--"))
 
 
-def _nested(parts: list[str], own: str) -> str:
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Some lines of a script: one function, or what stands between functions."""
+
+    name: str  # empty: no function
+    text: str
+    named: frozenset[str]  # all that it names
+
+
+def _pieces(text: str) -> list[_Piece]:
+    pieces, at = [], 0
+    for found in _FUNCTION.finditer(text):
+        pieces += [_piece("", text[at : found.start()]), _piece(found[1], found[0])]
+        at = found.end()
+    return [*pieces, _piece("", text[at:])]
+
+
+def _piece(name: str, text: str) -> _Piece:
+    return _Piece(name, text, frozenset(_NAME.findall(text)))
+
+
+@cache
+def _shared_pieces(name: str) -> list[_Piece]:
+    return _pieces(_without_comments(_text(f"shared/{name}")))
+
+
+def _nested(parts: list[str], own: str) -> list[_Piece]:
     """The parts and what is the script's own, those after the base in a function of their own.
 
     What that function uses of the outermost one costs less to bind, and Lua gives it room of its own.
     """
+    after = parts.index(_BASE) + 1 if _BASE in parts else len(parts)
+    outside = [piece for part in parts[:after] for piece in _shared_pieces(part)]
+    inside = [piece for part in parts[after:] for piece in _shared_pieces(part)] + _pieces(own)
     if _BASE not in parts:
-        return "".join((*map(_shared, parts), own))
-    after = parts.index(_BASE) + 1
-    inside = "".join((*map(_shared, parts[after:]), own))
-    return "".join((*map(_shared, parts[:after]), "return (function()\n", inside, "end)()\n"))
+        return [*outside, *inside]
+    return [*outside, _piece("", "return (function()\n"), *inside, _piece("", "end)()\n")]
 
 
-def _needed(text: str) -> str:
-    """The text without the functions that nothing in it names: each call of a script makes them all anew."""
-    functions = {found[1]: found[0] for found in _FUNCTION.finditer(text)}
-    named, new = set[str](), set(_NAME.findall(_FUNCTION.sub("", text)))
+def _needed(pieces: list[_Piece]) -> str:
+    """The pieces without functions that nothing names: each call of a script makes them all anew."""
+    functions = {piece.name: piece.named for piece in pieces if piece.name}
+    named: set[str] = set()
+    new = {name for piece in pieces if not piece.name for name in piece.named}
     while new:
         named |= new
-        bodies = (functions[name] for name in new & functions.keys())
-        new = {name for body in bodies for name in _NAME.findall(body)} - named
-    return _FUNCTION.sub(lambda found: found[0] if found[1] in named else "", text)
+        new = {name for function in new & functions.keys() for name in functions[function]} - named
+    return "".join(piece.text for piece in pieces if not piece.name or piece.name in named)
 
 
 def _flat(text: str) -> str:
