@@ -272,3 +272,18 @@ async def test_a_stale_holder_keeps_what_it_holds_while_another_has_its_job_in_a
     assert list(renewed) == [Renewal.LOST, Renewal.HELD, Renewal.HELD]
     assert list(noted) == [Noted.LOST, Noted.HELD, Noted.HELD]
     assert list(settled) == [Settled.LOST, Settled.APPLIED, Settled.APPLIED]
+
+
+@pytest.mark.promise("P-04")
+async def test_a_session_in_a_block_of_its_own_is_refused_and_not_in_doubt(
+    backend: PostgresBackend, served: ServedStore
+) -> None:
+    conninfo = located(served.url).conninfo
+    async with await psycopg.AsyncConnection.connect(conninfo, autocommit=True) as session:
+        with pytest.raises(InvalidSession, match="open none around it"):
+            async with session.transaction():
+                joined = backend.joined(session)
+                await joined.enqueue("q", [builders.new_job("j")])
+                await joined.commit()
+
+    assert list(await backend.get("q", ["j"])) == [None]

@@ -104,6 +104,11 @@ class PostgresJoined:
         except psycopg.IntegrityError:  # a deferred constraint of the owner's own tables
             raise
         except psycopg.Error as error:
+            if isinstance(error, psycopg.ProgrammingError) and error.sqlstate is None:  # nothing was sent
+                raise InvalidSession(
+                    f"the session does not let its transaction be committed ({line(error)}): "
+                    "the block does that, so open none around it"
+                ) from error
             if error.sqlstate is None or error.sqlstate.startswith(("08", "57P")):
                 raise IndeterminateWrite(
                     f"the answer of {place} to COMMIT was lost ({line(error)}): it may have been applied"
