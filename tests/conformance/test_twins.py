@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from leasemq.backend import Backend
 from leasemq.backends.memory import MemoryBackend
 from leasemq.backends.sqlite import SqliteBackend
+from leasemq.protocol.insight import Capabilities
 from leasemq.protocol.model import Claimed, Settled
 from leasemq.testing.explorer import run_now
 from leasemq.testing.manual_clock import ManualClock
@@ -50,8 +51,10 @@ def twin(backend_name: str, tmp_path: Path) -> Iterator[Twin]:
         yield _sqlite_in(tmp_path), run_now, DUMP_EVERY
         return
     store = served_store(backend_name)
+    kept = Kept(store)
     with asyncio.Runner() as runner:
-        yield _served_by(store), runner.run, SERVED_DUMP_EVERY
+        yield kept.emptied, runner.run, SERVED_DUMP_EVERY
+        runner.run(kept.end())
     store.drop()
 
 
@@ -68,16 +71,41 @@ def _sqlite_in(folder: Path) -> MakeBackend:
     return make
 
 
-def _served_by(store: ServedStore) -> MakeBackend:
-    """Make backends on one store, which is emptied for each."""
-    numbers = count()
+class Kept:
+    """One backend on one server for all scripts, emptied for each: what a session has planned stays planned.
 
-    def make(clock: ManualClock) -> Backend:
-        if next(numbers) > 0:
-            store.clear()
-        return store.open(clock)
+    Owner: the fixture.
+    """
 
-    return make
+    def __init__(self, store: ServedStore) -> None:
+        self._store = store
+        self._clock = ManualClock()
+        self._backend = store.open(self._now)
+        self._is_fresh = True
+
+    def emptied(self, clock: ManualClock) -> Backend:
+        """Answer it, as a backend that was just made under this clock."""
+        if not self._is_fresh:
+            self._store.clear()
+        self._is_fresh, self._clock = False, clock
+        return cast("Backend", self)
+
+    def _now(self) -> int:
+        return self._clock()
+
+    async def prepare(self) -> Capabilities:
+        """See `Backend.prepare`."""
+        return await self._backend.prepare()
+
+    async def close(self) -> None:
+        """Keep it open for the next script."""
+
+    async def end(self) -> None:
+        """Close it."""
+        await self._backend.close()
+
+    def __getattr__(self, name: str) -> Any:  # Any: whatever the backend has
+        return getattr(self._backend, name)
 
 
 def _memory(clock: ManualClock) -> MemoryBackend:
