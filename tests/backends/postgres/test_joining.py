@@ -18,7 +18,7 @@ from leasemq import App, State
 from leasemq.backends.postgres import PostgresBackend, from_url
 from leasemq.backends.postgres.settings import located
 from leasemq.errors import BackendUnavailable, IndeterminateWrite, InvalidSession, JobNotFound
-from leasemq.protocol.model import Noted, Renewal, Settled
+from leasemq.protocol.model import Acceptance, Noted, Renewal, Settled, Unique
 from leasemq.task import Task
 from leasemq.testing.conformance import builders
 from tests.backends.postgres.conftest import Operator
@@ -287,3 +287,22 @@ async def test_a_session_in_a_block_of_its_own_is_refused_and_not_in_doubt(
                 await joined.commit()
 
     assert list(await backend.get("q", ["j"])) == [None]
+
+
+async def test_no_producer_waits_for_a_job_that_its_handler_has_in_a_transaction(
+    backend: PostgresBackend,
+) -> None:
+    unique = Unique(key="k")
+    await backend.enqueue("q", [builders.new_job("j", unique=unique)])
+    (lease,) = (await backend.claim("q", 1, 30_000, builders.claimant())).leases
+    async with backend.transaction(blocks=False, idle_ms=30_000) as joined:
+        assert await joined.check("q", "j", lease.fence) is Renewal.HELD
+        again = builders.new_job("j", reuse=frozenset({State.COMPLETED}))
+        told = await backend.enqueue("q", [again, builders.new_job("other", unique=unique)])
+        await joined.settle("q", builders.complete(lease))
+        await joined.commit()
+    later = await backend.enqueue("q", [again, builders.new_job("other", unique=unique)])
+
+    assert [one.acceptance for one in told] == [Acceptance.EXISTING, Acceptance.SKIPPED]
+    assert [one.state for one in told] == [State.ACTIVE, State.ACTIVE]
+    assert [one.acceptance for one in later] == [Acceptance.CREATED, Acceptance.CREATED]

@@ -105,14 +105,18 @@ BEGIN
     p_unique_untils := {spread}(p_unique_untils, v_count);
     p_unique_windows := {spread}(p_unique_windows, v_count);
     p_at_mosts := {spread}(p_at_mosts, v_count);
-    -- What stands for the ids and holds the keys is locked in the order that everybody keeps: jobs, then keys.
+    -- What stands for the ids and holds the keys is locked in the order that everybody keeps: jobs, then keys. Jobs
+    -- that run are not: nothing makes way while it runs, and a handler's own transaction may have it locked for long.
     PERFORM {lock_jobs}(v_queue, ARRAY(
-        SELECT j.key FROM {schema}.job AS j WHERE j.queue = v_queue AND j.id = ANY(p_ids)
-        UNION SELECT a.job FROM {schema}.alias AS a WHERE a.queue = v_queue AND a.id = ANY(p_ids)
-        UNION SELECT o.key FROM {schema}.hold AS h CROSS JOIN LATERAL (
-            SELECT j.key FROM {schema}.job AS j WHERE j.queue = v_queue AND j.id = h.id LIMIT 1
-        ) AS o
-        WHERE h.queue = v_queue AND h.key = ANY(p_unique_keys)
+        SELECT f.key FROM (
+            SELECT j.key FROM {schema}.job AS j WHERE j.queue = v_queue AND j.id = ANY(p_ids)
+            UNION SELECT a.job FROM {schema}.alias AS a WHERE a.queue = v_queue AND a.id = ANY(p_ids)
+            UNION SELECT o.key FROM {schema}.hold AS h CROSS JOIN LATERAL (
+                SELECT j.key FROM {schema}.job AS j WHERE j.queue = v_queue AND j.id = h.id LIMIT 1
+            ) AS o
+            WHERE h.queue = v_queue AND h.key = ANY(p_unique_keys)
+        ) AS f
+        WHERE NOT EXISTS (SELECT FROM {schema}.active AS r WHERE r.job = f.key)
     ));
     PERFORM FROM {schema}.hold AS h WHERE h.queue = v_queue AND h.key = ANY(p_unique_keys) ORDER BY h.key FOR UPDATE;
     acceptances := '{}'; ids := '{}'; generations := '{}'; states := '{}'; sames := '{}';

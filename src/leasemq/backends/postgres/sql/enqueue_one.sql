@@ -16,6 +16,7 @@ CREATE FUNCTION {self}(
 LANGUAGE plpgsql AS $$
 DECLARE
     v_known record;
+    v_keys bigint[];
     v_own bigint;
     v_own_life integer;
     v_own_fence bigint;
@@ -24,14 +25,18 @@ DECLARE
     v_key bigint;
     v_state smallint;
 BEGIN
+    <<passes>>
     FOR v_pass IN 1..20 LOOP
-        -- Whatever stands for the id is locked, then looked at; the one it was merged into stands for it first.
-        PERFORM {lock_jobs}(p_queue, ARRAY(
+        -- Whatever stands for the id is locked, unless it runs, then looked at; the one it was merged into stands for
+        -- it first.
+        v_keys := ARRAY(
             SELECT f.key FROM (
                 SELECT a.job AS key FROM {schema}.alias AS a WHERE a.queue = p_queue AND a.id = p_id
                 UNION SELECT j.key FROM {schema}.job AS j WHERE j.queue = p_queue AND j.id = p_id
-            ) AS f ORDER BY f.key
-        ));
+            ) AS f
+            WHERE NOT EXISTS (SELECT FROM {schema}.active AS r WHERE r.job = f.key) ORDER BY f.key
+        );
+        PERFORM {lock_jobs}(p_queue, v_keys);
         v_own := NULL;
         FOR v_known IN
             SELECT f.own, j.key, j.id, j.generation, j.request, j.task, j.payload, s.state, s.fence
@@ -48,6 +53,7 @@ BEGIN
             IF v_known.state IS NULL THEN
                 RAISE EXCEPTION 'job % is in no state', v_known.id USING ERRCODE = 'LM001';
             END IF;
+            CONTINUE passes WHEN v_known.state <> 3 AND v_known.key <> ALL(v_keys);  -- it has just stopped running
             IF p_reuse & (1 << v_known.state) = 0 OR (p_request <> 0 AND v_known.request = p_request) THEN
                 RETURN QUERY SELECT 2::smallint, v_known.id, v_known.generation, v_known.state,
                     v_known.task = p_task AND v_known.payload = p_payload;

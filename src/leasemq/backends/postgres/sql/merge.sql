@@ -17,6 +17,10 @@ DECLARE
 BEGIN
     SELECT j.key INTO v_key FROM {schema}.job AS j
     WHERE j.queue = p_queue AND j.id = p_holder_id AND j.generation = p_holder_life;
+    IF EXISTS (SELECT FROM {schema}.active AS a WHERE a.job = v_key) THEN  -- its handler may have it locked for long
+        RETURN QUERY SELECT 3::smallint, p_holder_id, p_holder_life, 3::smallint, true;
+        RETURN;
+    END IF;
     IF v_key IS NOT NULL THEN
         PERFORM {lock_jobs}(p_queue, ARRAY[v_key]);
     END IF;
