@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -548,6 +549,32 @@ def test_a_lease_is_renewed_before_and_not_during_a_block(bank: Bank) -> None:
 
         assert (record.state, record.attempts, record.refused_count) == (State.COMPLETED, 1, 0)
         assert process.wire.calls["renew"] in range(2, 9)
+
+    on_each(play, bank)
+
+
+@pytest.mark.slow
+@pytest.mark.promise("P-15", "P-18")
+@pytest.mark.parametrize("is_async", [True, False])
+def test_a_block_that_begins_at_once_lasts_as_long_as_its_own_tasks_lease(bank: Bank, is_async: bool) -> None:
+    async def play(stage: Stage) -> None:
+        async def work(ctx: Ctx) -> None:
+            async with ctx.transaction() as connection:
+                await asyncio.sleep(patience_s)
+                await connection.execute(bank.entry, (ctx.job_id, ctx.attempt))
+
+        def work_in_a_thread(ctx: Ctx) -> None:
+            with ctx.transaction_sync() as connection:
+                threading.Event().wait(patience_s)
+                connection.execute(bank.entry, (ctx.job_id, ctx.attempt))
+
+        patience_s = 1
+        stage.task("work", work if is_async else work_in_a_thread, lease_ms=20_000)
+        record, process = await ended(stage, "work", lease_ms=600)
+
+        assert (record.state, record.attempts, record.refused_count) == (State.COMPLETED, 1, 0)
+        assert await bank.entries() == [(record.ref.id, 1)]
+        assert process.wire.calls["renew"] == 1
 
     on_each(play, bank)
 

@@ -34,6 +34,7 @@ class Held:
     renew_at_ms: int
     stop_at_ms: int  # when its attempt must be stopped, unless it is renewed before
     last_ms: int | None = None  # renewed no more from then on: a time-out and one lease have passed
+    is_short: bool = False  # claimed for less than a renewal asks for, and not renewed since
 
 
 def held_since(held: Held, sent_ms: int) -> Held:
@@ -42,6 +43,7 @@ def held_since(held: Held, sent_ms: int) -> Held:
         held,
         renew_at_ms=NEVER_MS if held.renew_at_ms == NEVER_MS else sent_ms + held.heartbeat_ms,
         stop_at_ms=stop_at_ms(sent_ms, held.lease_ms, held.heartbeat_ms),
+        is_short=False,
     )
 
 

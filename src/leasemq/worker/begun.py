@@ -43,6 +43,7 @@ def kept(begun: Iterable[Begun], settings: WorkerSettings, sent_ms: int, lease_m
                 renew_at_ms=sent_ms + min(heartbeat_ms, claimed_heartbeat_ms),
                 stop_at_ms=stop_ms,
                 last_ms=sent_ms + timeout_ms + wanted_ms if timeout_ms else None,
+                is_short=wanted_ms > lease_ms,
             )
         )
     return held

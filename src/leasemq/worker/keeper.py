@@ -11,7 +11,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from leasemq.backend import Renewer
 from leasemq.clock import Clock
@@ -117,6 +117,20 @@ class Keeper:
         with self._lock:
             self._settling_ms.update(dict.fromkeys(serials, sent_ms))
             return self._in_flight.intersection(serials)
+
+    def lengthen(self, serial: int) -> bool:
+        """Answer whether this was claimed for less than its task asks for; if so, it is renewed at once."""
+        now_ms = self.clock()
+        with self._lock:
+            held = self._table.get(serial)
+            if held is None or not held.is_short:
+                return False
+            is_news = held.renew_at_ms > now_ms
+            if is_news:
+                self._table[serial] = replace(held, renew_at_ms=now_ms)
+        if is_news:  # else it is under way, or waits for its turn after a failure
+            self.wake()
+        return True
 
     def leave_alone(self, serial: int) -> bool:
         """Renew this one no more until `settling_failed`; answers whether it is being renewed right now."""

@@ -135,6 +135,8 @@ class _Block:
         attempt.block = self
         is_open = False
         try:
+            while self._around.keeper.lengthen(attempt.serial) and not attempt.is_told_to_stop:
+                await self._pause(_IN_FLIGHT_MS)  # the claim did not know the task's own, longer lease
             while self._around.keeper.leave_alone(attempt.serial):
                 await self._pause(_IN_FLIGHT_MS)  # or it would be refused by the end of its own job
             joined, answer = await self._opened()
