@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -12,7 +13,7 @@ from leasemq.backends.postgres import PostgresBackend
 from leasemq.backends.postgres.functions import installed_name, names
 from leasemq.errors import SchemaTooNew, Unsupported
 from leasemq.testing.conformance.builders import new_job
-from tests.backends.postgres.conftest import Operator, placed, settings_for
+from tests.backends.postgres.conftest import Operator, becomes, placed, settings_for
 
 
 @pytest.fixture
@@ -38,6 +39,22 @@ async def test_of_many_that_prepare_at_once_all_find_one_store(postgres_url: str
     assert len({capabilities.store_id for capabilities in found}) == 1
     assert (await backends[0].enqueue("q", [new_job("j")]))[0].created
     await backends[0].close()
+
+
+@pytest.mark.promise("P-94", "P-85")
+async def test_who_comes_second_waits_longer_for_the_functions_than_for_other_locks(
+    postgres_url: str, fresh: str, operator: Operator
+) -> None:
+    lock = f"hashtextextended('leasemq install {fresh}', 0)"
+    operator.execute(f"SELECT pg_advisory_lock({lock})".encode())
+    backend = PostgresBackend(replace(settings_for(postgres_url, fresh), lock_ms=1))
+    preparing = asyncio.create_task(backend.prepare())
+    waiting = "SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+    await becomes(lambda: preparing.done() or operator.execute(waiting.encode()).fetchall(), "it waits")
+    operator.execute(f"SELECT pg_advisory_unlock({lock})".encode())
+
+    assert (await preparing).store_id
+    await backend.close()
 
 
 @pytest.mark.promise("P-94")

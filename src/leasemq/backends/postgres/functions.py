@@ -65,7 +65,10 @@ class Functions:
     async def install(self, execute: Callable[[str], Awaitable[None]]) -> None:
         """Create the functions that are missing; repeatable, and safe from many processes at once."""
         place = self._schema.replace("'", "''")
-        parts = [f"SELECT pg_advisory_xact_lock(hashtextextended('leasemq install {place}', 0))"]
+        parts = [
+            "SELECT set_config('lock_timeout', '0', true)",  # whoever comes first takes as long as it takes
+            f"SELECT pg_advisory_xact_lock(hashtextextended('leasemq install {place}', 0))",
+        ]
         for name in names():
             create = rendered(self._schema, TEXTS[name], name).strip().rstrip(";")
             parts.append(
