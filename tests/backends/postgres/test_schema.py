@@ -49,8 +49,11 @@ async def test_who_comes_second_waits_longer_for_the_functions_than_for_other_lo
     operator.execute(f"SELECT pg_advisory_lock({lock})".encode())
     backend = PostgresBackend(replace(settings_for(postgres_url, fresh), lock_ms=1))
     preparing = asyncio.create_task(backend.prepare())
-    waiting = "SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
-    await becomes(lambda: preparing.done() or operator.execute(waiting.encode()).fetchall(), "it waits")
+    waiting = (
+        "SELECT FROM pg_stat_activity WHERE wait_event = 'advisory' AND application_name = %s"
+        " AND query_start < clock_timestamp() - interval '50 ms'"
+    )
+    await becomes(lambda: preparing.done() or operator.execute(waiting, (fresh,)).fetchall(), "it waits")
     operator.execute(f"SELECT pg_advisory_unlock({lock})".encode())
 
     assert (await preparing).store_id
