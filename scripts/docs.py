@@ -21,7 +21,7 @@ sys.path.insert(0, str(ROOT))  # this file is run as a script
 from tests.servers import PostgresServer, RedisCluster, RedisServer  # noqa: E402  found by the line above
 
 DOCS = ROOT / "docs"
-PER_MACHINE = {"backend", "store_id", "server"}  # not about the backend, but about one store or machine
+PER_MACHINE = {"backend", "store_id", "server", "warnings"}  # not about the backend, but about one store
 CAPABILITIES = """# What each backend can do
 
 As the backends declare it; a backend that declares what it does not keep fails the conformance suite.

@@ -15,6 +15,7 @@ from leasemq.protocol.envelope import encode_plain
 from leasemq.protocol.model import Note, NoteKind
 from tests.app.holder import Holder
 from tests.cli.conftest import Command
+from tests.servers import PostgresServer, RedisServer
 
 AT = "--app=myapp:app"
 
@@ -324,6 +325,22 @@ def test_doctor_says_what_the_backend_is_and_workers_lists_nobody(filled: App, l
     assert "durability\tD1" in leasemq("doctor", AT).out
     assert json.loads(leasemq("workers", AT, "--json").out) == {"workers": []}
     assert leasemq("workers", AT).out.startswith("worker\tincarnation\thost")
+
+
+@pytest.mark.promise("P-07")
+@pytest.mark.parametrize(
+    ("kind", "warning"),
+    [(PostgresServer, "fsync is off"), (RedisServer, "appendonly is off: a restart loses jobs")],
+)
+def test_doctor_names_what_may_lose_jobs(
+    kind: type[PostgresServer | RedisServer], warning: str, leasemq: Command, folder: Path
+) -> None:
+    with kind(folder) as server:
+        (found,) = json.loads(leasemq("doctor", "--url", server.url, "--json").out)["warnings"]
+        told = leasemq("doctor", "--url", server.url).out
+
+    assert warning in found
+    assert f"warnings\t{found}" in told
 
 
 @pytest.mark.promise("P-99")

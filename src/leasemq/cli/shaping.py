@@ -145,6 +145,7 @@ def capabilities_plain(capabilities: Capabilities) -> dict[str, Any]:
         "processes": capabilities.processes,
         "push": capabilities.push,
         "transactions": capabilities.transactions,
+        "warnings": list(capabilities.warnings),
     }
 
 

@@ -33,6 +33,7 @@ class Capabilities:
     exchange: bool  # settle and claim in one step
     transactions: bool  # enqueue and settle inside the caller's transaction
     one_step_across_queues: bool = False
+    warnings: tuple[str, ...] = ()  # what about this server may lose jobs, for an operator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -142,6 +142,7 @@ async def _capabilities(connection: WireConnection, settings: Settings, server: 
         push=settings.notify,
         exchange=True,
         transactions=True,
+        warnings=server.warnings,
     )
 
 

@@ -46,7 +46,8 @@ async def checked(link: Link) -> Capabilities:
     for server in servers:
         check_server(server, link.settings)
     store_id = await _store_id(link)
-    for warning in sorted({warning for server in servers for warning in warnings(server)} - link.warned):
+    told = sorted({warning for server in servers for warning in warnings(server)})
+    for warning in [one for one in told if one not in link.warned]:
         link.warned.add(warning)
         logger.warning("%s: %s", link.settings.place, warning)
     return Capabilities(
@@ -58,6 +59,7 @@ async def checked(link: Link) -> Capabilities:
         push=True,
         exchange=True,
         transactions=False,
+        warnings=tuple(told),
     )
 
 
