@@ -11,8 +11,8 @@ SERVERS := build/.servers
 help:
 	@echo "make demo      jobs on a durable queue while workers are killed and frozen; ends with 'lost 0'"
 	@echo "make check     format, lint, types, imports and the fast tests"
-	@echo "make test      everything: all tests, all planted faults, the totals of the promise table"
-	@echo "make mutants   the planted faults; ONLY=name for some of them"
+	@echo "make test      all tests, a third of the planted faults, and whether a promise lacks a test"
+	@echo "make mutants   all planted faults, and what is proven; ONLY=name for some of them"
 	@echo "make fuzz      the random tests with new random examples, and more of them"
 	@echo "make stress    ARGS='tests/worker/test_outages.py': these tests, 20 times, while every core is busy"
 	@echo "make long      the shows at their full size, which take minutes"
@@ -40,6 +40,7 @@ demo: $(INSTALLED)
 
 mutants: $(INSTALLED) $(SERVERS)
 	.venv/bin/python tests/mutants/run.py $(if $(ONLY),--only '$(ONLY)')
+	$(if $(ONLY),,.venv/bin/python scripts/promises.py --totals --at-least memory,sqlite=59)
 
 fuzz: $(INSTALLED) $(SERVERS)
 	LEASEMQ_FRESH=1 LEASEMQ_TWINS=$${LEASEMQ_TWINS:-5000} .venv/bin/python -m pytest -q -n 2 \

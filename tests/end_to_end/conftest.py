@@ -5,22 +5,33 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.end_to_end.place import Place
 from tests.servers.stores import LOCAL, chosen
 
+ALSO_ON_CLUSTER = {"test_killed_workers", "test_ways_to_end", "test_results", "test_delays"}  # in each run
+
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run the scenarios on each backend that processes share; what is about SQLite's file, on SQLite."""
     if "backend_name" in metafunc.fixturenames and not hasattr(metafunc.module, "backend_name"):
-        names: Sequence[str] = ["sqlite"]
+        names: Sequence[Any] = ["sqlite"]  # Any: a name, or pytest's parameter with one
         if metafunc.definition.get_closest_marker("by_url") is not None:
+            is_slow = metafunc.definition.get_closest_marker("slow") is not None
+            is_told = metafunc.module.__name__.rpartition(".")[2] in ALSO_ON_CLUSTER
             names = chosen(besides=["memory"])
+            names = [_in_time(name) if is_slow and not is_told else name for name in names]
         elif metafunc.definition.get_closest_marker("on_servers") is not None:
             names = chosen(besides=LOCAL)
         metafunc.parametrize("backend_name", names, indirect=True, scope="function")
+
+
+def _in_time(name: str) -> Any:
+    """Leave to `make long` what takes long on a Cluster: its scripts are those of one Redis."""
+    return pytest.param(name, marks=pytest.mark.long) if name == "redis-cluster" else name
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import pytest
 
 from leasemq import State
 from tests.end_to_end.place import Place, Process
+from tests.servers.stores import SERVED
 
 pytestmark = pytest.mark.by_url
 
@@ -38,6 +39,8 @@ class RestartLoop:
 @pytest.mark.promise("P-23", "P-24", "P-54", "A-14", "B07")
 @pytest.mark.parametrize("concurrency", [1, 10, 100])
 def test_a_poison_job_dies_alone_after_its_last_stall(place: Place, concurrency: int) -> None:
+    if place.backend_name in SERVED and concurrency != 10:
+        pytest.skip("left out: how many run beside it is the worker's affair, and shown on SQLite")
     place.enqueue("poison", id="P")
     good = [f"good-{number}" for number in range(GOOD)]
     for id_ in good:

@@ -180,12 +180,17 @@ def attempt(mutant: Mutant, project: Project, warm: Warm) -> Finding:
         return _judge(mutant, exit_code, results, log)
 
 
-def chosen(mutants: Sequence[Mutant], only: str | None) -> list[Mutant]:
+def chosen(mutants: Sequence[Mutant], only: str | None, part: str | None = None) -> list[Mutant]:
     """The faults whose name matches a comma-separated list of names or patterns; all without one.
+
+    `part` is NUMBER/COUNT: they are dealt out into so many parts, and this one is taken. Any number will do.
 
     Raises:
         BadMutant: Nothing matches.
     """
+    if part:
+        number, count = (int(word) for word in part.split("/"))
+        return list(mutants)[number % count :: count]
     if not only:
         return list(mutants)
     patterns = [pattern.strip() for pattern in only.split(",")]
@@ -243,7 +248,7 @@ def main(
     project = project or Project(root=HERE.parents[1], source=HERE.parents[1] / "src", package="leasemq")
     options = _options(arguments)
     try:
-        mutants = chosen(load(folder), options.only)
+        mutants = chosen(load(folder), options.only, options.part)
     except BadMutant as error:
         print(error)
         return 1
@@ -255,7 +260,7 @@ def main(
         for finding in attempt_all(mutants, project):
             findings.append(finding)
             print(_line(finding), flush=True)
-    _write(project.root / "build" / "mutants.json", findings, is_all=not options.only)
+    _write(project.root / "build" / "mutants.json", findings, is_all=not (options.only or options.part))
     fates = [finding.fate for finding in findings]
     for finding in findings:  # once more, where the end of a long log shows them
         if finding.fate is not Fate.KILLED:
@@ -267,6 +272,7 @@ def main(
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Plant faults and see whether the tests find them out.")
     parser.add_argument("--only", metavar="NAME", help="names or patterns, separated by commas")
+    parser.add_argument("--part", metavar="NUMBER/COUNT", help="one of so many parts, such as 7/3")
     parser.add_argument("--list", action="store_true", help="print names and promises, run nothing")
     return parser.parse_args(arguments)
 
