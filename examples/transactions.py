@@ -1,6 +1,6 @@
 """A transfer whose rows and whose job's end are committed together, and a job that an order brings along.
 
-    python transactions.py
+python transactions.py
 """
 
 from __future__ import annotations
