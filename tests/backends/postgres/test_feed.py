@@ -13,7 +13,8 @@ from leasemq.backends.postgres import PostgresBackend
 from leasemq.backends.postgres.functions import Functions
 from leasemq.backends.postgres.settings import Settings
 from leasemq.protocol.insight import BEGINNING, EVENT_AGE_MS, Event, EventKind
-from leasemq.testing.conformance.builders import new_job
+from leasemq.protocol.model import Keep
+from leasemq.testing.conformance.builders import claimant, complete, new_job
 from leasemq.testing.manual_clock import ManualClock
 from tests.backends.postgres.conftest import Operator, becomes, placed, settings_for
 
@@ -158,3 +159,27 @@ async def test_a_sweep_folds_what_was_counted_and_forgets_what_is_old(
     for table in ("tally", "event"):
         found = operator.execute(placed(f"SELECT count(*) FROM {{s}}.{table}", settings.schema))  # noqa: S608  our names
         assert int(found.fetchall()[0][0]) == 1
+
+
+@pytest.mark.promise("P-62", "P-94")
+async def test_the_feed_is_read_while_a_sweep_is_at_work(
+    backend: PostgresBackend, clock: ManualClock, settings: Settings, slow: Operator, operator: Operator
+) -> None:
+    await backend.enqueue(QUEUE, [new_job("j", keep=Keep(result_ms=2_000, record_ms=1_000))])
+    (lease,) = (await backend.claim(QUEUE, 1, 1_000, claimant())).leases
+    await backend.settle(QUEUE, [complete(lease)])
+    clock.advance(1_500)
+    assert await backend.prune(QUEUE, 10) == 1  # the record; its result stays
+    clock.advance(1_000)
+    await backend.enqueue(QUEUE, [new_job("k")])
+    slow.execute(placed("SELECT FROM {s}.slip FOR UPDATE", settings.schema))
+    pruning = asyncio.create_task(backend.prune(QUEUE, 10))
+    waits = "SELECT FROM pg_stat_activity WHERE application_name = %s AND wait_event_type = 'Lock'"
+    await becomes(lambda: operator.execute(waits, (settings.schema,)).fetchall(), "it waits for the result")
+    events = await told(backend)
+    is_at_work = not pruning.done()
+    slow.rollback()
+
+    assert is_at_work
+    assert len(events) == 5
+    assert await pruning == 1

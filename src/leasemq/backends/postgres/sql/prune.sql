@@ -24,7 +24,6 @@ BEGIN
         ORDER BY o.queue, o.until_ms LIMIT 1000 FOR UPDATE SKIP LOCKED
     ) AS f
     WHERE h.queue = v_queue AND h.key = f.key;
-    PERFORM {trim_events}(v_queue, v_now - p_event_age_ms, p_event_limit, 10000);
     v_lapsed := {lock_ended}(ARRAY(
         SELECT e.job FROM {schema}.ended AS e WHERE e.queue = v_queue AND e.prune_ms <= v_now
         ORDER BY e.prune_ms, e.place LIMIT p_limit
@@ -59,6 +58,8 @@ BEGIN
     END LOOP;
     v_taken := v_taken + {lapse_slips}(v_queue, v_now, p_limit, p_newest);
     PERFORM {fold}(v_queue, 10000);
+    -- Last, since readers of the feed wait for it.
+    PERFORM {trim_events}(v_queue, v_now - p_event_age_ms, p_event_limit, 10000);
     IF cardinality(v_retired) > 0 THEN
         PERFORM {push}(p_channel, p_queue, false, NULL, NULL, NULL, NULL);
     END IF;
