@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from leasemq.backends.redis.calling import Calls
+from leasemq.backends.redis.calling import Calls, after_a_part
 from leasemq.backends.redis.layout import PRIORITY_ZERO, STATES, long, numbers, short
 from leasemq.backends.redis.leasing import unreadable
 from leasemq.backends.redis.registry import register_paused
@@ -104,7 +104,8 @@ async def obliterate(calls: Calls, queue: str, *, force: bool) -> int | None:
     """See `Control.obliterate`. What is accepted after the first part stays."""
     removed, bucket, until = 0, 0, -1
     while bucket >= 0:
-        answer = await calls.ask("obliterate", queue, int(force), bucket, until, PART)
+        with after_a_part(until >= 0):
+            answer = await calls.ask("obliterate", queue, int(force), bucket, until, PART)
         if answer is None:
             return None
         part, bucket, until = answer
@@ -116,7 +117,8 @@ async def _each(calls: Calls, script: str, queue: str, ids: Sequence[str], *args
     """Ask for each of the ids, a part of them at a time."""
     answers: list[Any] = []
     for start in range(0, len(ids), PART):
-        answers += await calls.ask(script, queue, *args, [*map(short, ids[start : start + PART])])
+        with after_a_part(start > 0):
+            answers += await calls.ask(script, queue, *args, [*map(short, ids[start : start + PART])])
     return answers
 
 
@@ -125,7 +127,8 @@ async def _in_parts(calls: Calls, script: str, queue: str, limit: int, *args: ob
     done = 0
     while done < limit:
         asked = min(limit - done, PART)
-        part = await calls.ask(script, queue, asked, *args)
+        with after_a_part(done > 0):
+            part = await calls.ask(script, queue, asked, *args)
         done += part
         if part < asked:
             break

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from leasemq.backends.redis.accepting import enqueued, packed_jobs
-from leasemq.backends.redis.calling import Calls
+from leasemq.backends.redis.calling import Calls, after_a_part
 from leasemq.backends.redis.keys import REGISTRY, SCHEDULES
 from leasemq.backends.redis.registry import parts
 from leasemq.errors import BackendUnavailable
@@ -56,7 +56,8 @@ async def _is_put(calls: Calls, schedule: Schedule) -> bool:
     if begun < 0:  # there is none: what is written in the registry is left over
         await _enrol(calls, name, known, "")
         return False
-    await _read(calls, known, [name])
+    with after_a_part(begun == 1):
+        await _read(calls, known, [name])
     return bool(begun == 1)
 
 
@@ -70,7 +71,8 @@ async def delete_schedule(calls: Calls, name: str) -> bool:
         if dropped == 0:
             await _read(calls, known, [name])
             continue
-        await _enrol(calls, name, known, "")
+        with after_a_part(dropped == 1):
+            await _enrol(calls, name, known, "")
         return bool(dropped == 1)
     raise BackendUnavailable(f"schedule {name!r} is moved by others all the time: delete it again")
 
