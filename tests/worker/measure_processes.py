@@ -22,11 +22,12 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
 from statistics import median
+from typing import cast
 
 from leasemq.protocol.decide import Returned
 from leasemq.protocol.model import Fence, Keep, Lease, Noted, Ref
 from leasemq.protocol.signature import Signature
-from leasemq.worker.attempt import Attempt
+from leasemq.worker.attempt import Attempt, Transacting
 from leasemq.worker.pipe import framed
 from leasemq.worker.processes import Processes, _order
 from leasemq.worker.routine import Executor, Routine
@@ -109,6 +110,9 @@ _ADD = Routine(
 )
 
 
+_NO_TRANSACTIONS = cast("Transacting", None)  # the function begins none
+
+
 def attempt() -> Attempt:
     """One attempt of a small job."""
     lease = Lease(
@@ -125,7 +129,7 @@ def attempt() -> Attempt:
         lease_until_ms=1 << 50,
         incarnation="0" * 32,
     )
-    return Attempt(lease, _ADD, 1, asyncio.get_running_loop(), _no_notes)
+    return Attempt(lease, _ADD, 1, asyncio.get_running_loop(), _no_notes, _NO_TRANSACTIONS)
 
 
 async def _no_notes(attempt: Attempt, note: object) -> Noted:
