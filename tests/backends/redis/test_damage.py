@@ -313,3 +313,18 @@ async def test_a_damaged_job_stops_nobody_at_any_stage(name: str, own_server: Re
 @pytest.mark.parametrize("name", STAGES)
 async def test_no_byte_of_a_job_stops_anybody(name: str, own_server: RedisServer) -> None:
     await all_lived_through(name, own_server, step=1)
+
+
+@pytest.mark.promise("P-99")
+async def test_a_leftover_in_the_lane_of_ttls_has_no_job_past_its_ttl_handed_out(server: RedisServer) -> None:
+    clock = ManualClock()
+    backend = RedisBackend(replace(located(server.url), clock=clock))
+    await backend.prepare()
+    await backend.enqueue(QUEUE, [builders.new_job(id_, ttl_ms=1_000) for id_ in ("i", "j", "k")])
+    with closing(redis.Redis(port=server.port)) as raw:
+        raw.zadd(PREFIX + b"ttl", {(999).to_bytes(6): 1})
+    clock.advance(2_000)
+    claimed = await backend.claim(QUEUE, 2, LEASE_MS, builders.claimant())
+    await backend.close()
+
+    assert claimed.leases == ()

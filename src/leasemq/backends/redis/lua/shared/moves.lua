@@ -367,13 +367,14 @@ local function next_lapse() -- in ms; -1: nothing runs. Reads a lane
   return first[2] and math.max(0, tonumber(first[2]) - NOW) or -1
 end
 
-local function expire_overdue(limit) -- WRITES: expires up to `limit` jobs past their ttl; how many
-  if limit <= 0 then return 0 end
+-- WRITES: expires up to `limit` jobs past their ttl; how many, and whether there may be more.
+local function expire_overdue(limit)
+  if limit <= 0 then return 0, false end
   local numbers = {}
   for at, entry in ipairs(call('ZRANGEBYSCORE', P .. 'ttl', '-inf', NOW, 'LIMIT', 0, limit)) do
     numbers[at] = unpacked('>I6', entry)
   end
-  if #numbers == 0 then return 0 end
+  if #numbers == 0 then return 0, false end
   local expired = 0
   for at, id in ipairs(ids_of(numbers)) do
     local job = id and read(id)
@@ -385,5 +386,5 @@ local function expire_overdue(limit) -- WRITES: expires up to `limit` jobs past 
     end
   end
   flush()
-  return expired
+  return expired, #numbers == limit
 end

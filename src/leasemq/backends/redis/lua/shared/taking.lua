@@ -196,7 +196,7 @@ do
       know_terms(mine)
       return {leases_of(mine), terms_told(), next_due(), -1, 0, 0}
     end
-    local has_overdue = expire_overdue(limit) == limit
+    local _, has_overdue = expire_overdue(limit)
     if book.paused == '1' then return {{}, {}, next_due(), next_lapse(), PAUSED, 0} end
     local suspect_waits = false
     if has_suspect() then
