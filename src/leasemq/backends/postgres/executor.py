@@ -49,7 +49,7 @@ SHAPES: Mapping[str, LaneShape] = {
     UPKEEP: LaneShape(connections=1),
 }
 
-_UPKEEP = frozenset({"prune", "drain", "purge", "obliterate", "vacuum", "fold"})
+_UPKEEP = frozenset({"prune", "drain", "purge", "obliterate", "vacuum"})
 
 
 def lane_of(routine: Routine) -> str:
