@@ -9,6 +9,7 @@ import pytest_asyncio
 
 from leasemq.backends.postgres.executor import Executor
 from leasemq.backends.postgres.functions import Functions
+from leasemq.backends.postgres.routine import Routine
 from leasemq.backends.postgres.schema import prepared
 from leasemq.backends.postgres.settings import Settings
 from leasemq.backends.postgres.upkeep import MOVED_AT_LEAST, MOVED_AT_PRUNE, Upkeep
@@ -86,3 +87,17 @@ async def test_of_many_processes_one_vacuums_at_a_time(
     await becomes(lambda: passes(operator, schema)["ready"] >= 2, "the server has counted the second pass")
 
     assert passes(operator, schema)["ready"] == 2
+
+
+@pytest.mark.promise("P-94", "B22")
+async def test_a_long_vacuum_is_not_cut_short_as_other_statements_are(executor: Executor) -> None:
+    ((longest,),) = await executor.run(_asked("vacuum"))
+    ((others,),) = await executor.run(_asked("look"))
+
+    assert (longest, others) == ("10min", "10s")
+
+
+def _asked(name: str) -> Routine:
+    """How long a statement may take on the lane of that operation."""
+    text = "SELECT current_setting('statement_timeout')"
+    return Routine(name=name, qualified="", parameters=(), is_read=True, text=text)

@@ -10,7 +10,7 @@ import asyncio
 import os
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
@@ -34,10 +34,11 @@ class Catalogue(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneShape:
-    """How many connections a lane has at most, and whether its commits are synced."""
+    """What the connections of a lane are: how many, whether commits are synced, the longest statement."""
 
     connections: int
     synchronous_commit: bool = True
+    statement_ms: int | None = None  # None: as the settings say
 
 
 CLAIMS, WRITES, READS, UPKEEP = "claims", "writes", "reads", "upkeep"
@@ -46,7 +47,7 @@ SHAPES: Mapping[str, LaneShape] = {
     CLAIMS: LaneShape(connections=1, synchronous_commit=False),
     WRITES: LaneShape(connections=2),
     READS: LaneShape(connections=1),
-    UPKEEP: LaneShape(connections=1),
+    UPKEEP: LaneShape(connections=1, statement_ms=600_000),  # a vacuum that is cut short was for nothing
 }
 
 _UPKEEP = frozenset({"prune", "drain", "purge", "obliterate", "vacuum"})
@@ -179,8 +180,9 @@ class Lanes:
         attempts = Attempts()
         self._lanes: dict[str, Lane] = {}
         for name, shape in SHAPES.items():
+            longest_ms = shape.statement_ms or settings.statement_ms
             terms = Terms(
-                settings=settings,
+                settings=replace(settings, statement_ms=longest_ms),
                 attempts=attempts,
                 install=catalogue.install,
                 synchronous_commit=shape.synchronous_commit,

@@ -57,9 +57,9 @@ BEGIN
         v_retired := v_retired || v_beyond;
     END LOOP;
     v_taken := v_taken + {lapse_slips}(v_queue, v_now, p_limit, p_newest);
-    PERFORM {fold}(v_queue, 10000);
+    PERFORM {fold}(v_queue, 50000);
     -- Last, since readers of the feed wait for it.
-    PERFORM {trim_events}(v_queue, v_now - p_event_age_ms, p_event_limit, 10000);
+    PERFORM {trim_events}(v_queue, v_now - p_event_age_ms, p_event_limit, 50000);
     IF cardinality(v_retired) > 0 THEN
         PERFORM {push}(p_channel, p_queue, false, NULL, NULL, NULL, NULL);
     END IF;
