@@ -101,3 +101,8 @@ async def test_sqlite_without_full_sync_is_below_d2(tmp_path: Path) -> None:
 def test_a_path_that_no_file_can_have_is_refused() -> None:
     with pytest.raises(InvalidSetting, match="null character"):
         open_backend("sqlite:///jobs%00.db")
+
+
+@pytest.mark.parametrize("scheme", ["postgres", "postgresql"])
+def test_both_names_of_postgresql_are_known(scheme: str) -> None:
+    assert type(open_backend(f"{scheme}://ada@db.example/jobs")).__name__ == "PostgresBackend"

@@ -66,6 +66,7 @@ SCHEMES: Mapping[str, Scheme] = {
         Scheme(name="redis+cluster", open=_open_redis, driver="redis", extra="redis"),
         Scheme(name="valkey", open=_open_redis, driver="redis", extra="redis"),
         Scheme(name="postgresql", open=_open_postgres, driver="psycopg", extra="postgres"),
+        Scheme(name="postgres", open=_open_postgres, driver="psycopg", extra="postgres"),
         Scheme(name="mongodb", driver="pymongo", extra="mongodb"),
         Scheme(name="amqp", driver="aio_pika", extra="rabbitmq"),
     )
