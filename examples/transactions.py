@@ -1,6 +1,8 @@
 """A transfer whose rows and whose job's end are committed together, and a job that an order brings along.
 
-python transactions.py
+Both are on one SQLite file; on PostgreSQL the same calls take a connection of psycopg or SQLAlchemy.
+
+    python transactions.py
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ async def test_the_durability_class_follows_from_sync(
 
     assert capabilities.durability is durability
     assert capabilities.server == f"SQLite {sqlite3.sqlite_version}"
-    assert (capabilities.processes, capabilities.exchange, capabilities.transactions) == (True, True, False)
+    assert (capabilities.processes, capabilities.exchange, capabilities.transactions) == (True, True, True)
 
 
 @pytest.mark.promise("P-93")

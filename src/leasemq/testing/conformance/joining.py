@@ -149,7 +149,6 @@ async def test_a_cancellation_is_told_by_the_check_and_by_the_settlement(queue: 
     assert await queue.settle(builders.acknowledge_cancel(lease)) is Settled.APPLIED
 
 
-@pytest.mark.slow
 @pytest.mark.promise("P-114")
 async def test_nobody_recovers_a_job_that_a_transaction_has_checked(
     queue: QueueUnderTest, second: Backend, clock: ManualClock

@@ -2,4 +2,4 @@
 -- In: none
 -- Out: nothing
 
-DELETE FROM leasemq_queue WHERE key IS NULL
+DELETE FROM leasemq_queue WHERE key = NULL
