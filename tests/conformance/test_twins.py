@@ -126,7 +126,8 @@ def _check(seed: int, twin: Twin) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.promise(
     "P-01", "P-03", "P-05", "P-10", "P-11", "P-12", "P-23", "P-24", "P-30", "P-31", "P-32", "P-40", "P-41",
-    "P-43", "P-44", "P-50", "P-52", "P-53", "P-54", "P-62", "P-63", "P-64", "P-92", "P-93", "P-110", "E-72",
+    "P-43", "P-44", "P-50", "P-52", "P-53", "P-54", "P-62", "P-63", "P-64", "P-92", "P-93", "P-94", "P-95",
+    "P-110", "E-72",
 )  # fmt: skip
 @pytest.mark.parametrize("part", range(PARTS))
 def test_a_backend_answers_every_script_as_memory_does(part: int, twin: Twin) -> None:

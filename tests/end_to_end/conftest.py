@@ -12,7 +12,13 @@ import pytest
 from tests.end_to_end.place import Place
 from tests.servers.stores import LOCAL, chosen
 
-ALSO_ON_CLUSTER = {"test_killed_workers", "test_ways_to_end", "test_results", "test_delays"}  # in each run
+ALSO_ON_CLUSTER = {  # in each run: modules, and single tests
+    "test_killed_workers",
+    "test_ways_to_end",
+    "test_results",
+    "test_delays",
+    "test_a_worker_frozen_in_the_middle_of_a_job_drops_it_when_it_comes_back",
+}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -21,9 +27,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         names: Sequence[Any] = ["sqlite"]  # Any: a name, or pytest's parameter with one
         if metafunc.definition.get_closest_marker("by_url") is not None:
             is_slow = metafunc.definition.get_closest_marker("slow") is not None
-            is_told = metafunc.module.__name__.rpartition(".")[2] in ALSO_ON_CLUSTER
+            told = {metafunc.module.__name__.rpartition(".")[2], metafunc.function.__name__}
             names = chosen(besides=["memory"])
-            names = [_in_time(name) if is_slow and not is_told else name for name in names]
+            names = [
+                _in_time(name) if is_slow and told.isdisjoint(ALSO_ON_CLUSTER) else name for name in names
+            ]
         elif metafunc.definition.get_closest_marker("on_servers") is not None:
             names = chosen(besides=LOCAL)
         metafunc.parametrize("backend_name", names, indirect=True, scope="function")
