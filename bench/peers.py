@@ -26,10 +26,11 @@ class Peer:
     note: str = ""
 
 
-def _ours(url_query: str = "") -> Peer:
+def _ours(url_query: str = "", concurrency: int = 100) -> Peer:
     return Peer(
         name=OURS,
         driver="on_leasemq.py",
+        concurrency=concurrency,
         requires=("-e .[redis,postgres]", "uvloop==0.23.0"),
         url_query=url_query,
         note="fenced leases; records, results and events kept for a day and more, as by default",
@@ -58,7 +59,7 @@ _PGQUEUER = Peer(
 
 PEERS: Mapping[str, tuple[Peer, ...]] = {
     "redis": (
-        _ours(),
+        _ours(concurrency=200),
         Peer(
             name="dramatiq",
             driver="on_dramatiq.py",
@@ -83,7 +84,7 @@ PEERS: Mapping[str, tuple[Peer, ...]] = {
         Peer(name="arq", driver="on_arq.py", requires=("arq==0.28.0", "uvloop==0.23.0")),
     ),
     "postgres": (
-        _ours(),
+        _ours(concurrency=400),
         _PGQUEUER,
         Peer(
             name="procrastinate",

@@ -153,7 +153,7 @@ class Worker:
                     watch.cancel()
 
     async def _claim_until_stopped(self, crew: Crew) -> None:
-        """Claim into free slots: one claim for all of them, from the queue whose turn it is."""
+        """Claim into free slots, many with one claim, from the queue whose turn it is."""
         await crew.is_hearing.wait()  # what is pushed during the first claim must not be lost
         while not self._stopping.is_set():
             crew.attempts.raise_bug()
@@ -166,7 +166,7 @@ class Worker:
             if queue is None:
                 await crew.attention(crew.outlook.wait_ms(self._clock(), has_room=room > 0))
             else:
-                await self._claim(crew, queue, room)
+                await self._claim(crew, queue, min(room, self.settings.claim_most))
 
     async def _claim(self, crew: Crew, queue: str, limit: int) -> None:
         """Ask one queue, and start what it gives; a suspect only if this process holds nothing at all."""

@@ -17,6 +17,7 @@ from leasemq.worker.routine import Routine
 LEASE_MS = 30_000
 DRAIN_MS = 30_000
 LONGEST_IDLE_MS = 15_000
+MANY_SLOTS = 20
 LONGEST_STALL_MS, SHORTEST_STALL_MS = 1_000, 100
 ANNOUNCE_MS = 25_000
 ANNOUNCE_TTL_MS = 30_000
@@ -79,6 +80,11 @@ class WorkerSettings:
         if self.heartbeat_ms is None:
             return third_ms
         return self.heartbeat_ms if lease_ms == self.lease_ms else min(self.heartbeat_ms, third_ms)
+
+    @property
+    def claim_most(self) -> int:
+        """Answer for how many jobs a claim asks: of many slots half, so that some run while others come."""
+        return self.concurrency if self.concurrency < MANY_SLOTS else (self.concurrency + 1) // 2
 
     @property
     def longest_stall_ms(self) -> int:
