@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.servers import PostgresServer, Server
 from tests.servers.postgres_server import DATABASE, OWNER, other_user
-from tests.servers.server import HOST, is_listening
+from tests.servers.server import HOST, ServerFailed, is_listening
 
 PROGRAM = "pgbouncer"
 SETTINGS = """
@@ -27,9 +27,12 @@ max_client_conn = 500
 """
 
 
-def is_installed() -> bool:
-    """Whether there is such a pooler here."""
-    return shutil.which(PROGRAM) is not None
+def program() -> str:
+    """The file of the pooler. Raises: ServerFailed, saying what to install."""
+    path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin"])
+    if found := shutil.which(PROGRAM, path=path):
+        return found
+    raise ServerFailed(f"{PROGRAM} is not installed; scripts/servers installs it (on Debian: {PROGRAM})")
 
 
 class Bouncer(Server):
@@ -65,7 +68,7 @@ class Bouncer(Server):
             known = pwd.getpwnam(user)
             for path in (own, settings):
                 os.chown(path, known.pw_uid, known.pw_gid)
-        return [str(shutil.which(PROGRAM)), str(settings)]
+        return [program(), str(settings)]
 
     def is_ready(self) -> bool:
         """Whether it accepts connections."""

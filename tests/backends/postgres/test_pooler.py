@@ -11,15 +11,12 @@ import psycopg
 import pytest
 
 from leasemq.backends.postgres.looks import LOOK_MS
-from tests.backends.postgres.bouncer import Bouncer, is_installed
+from tests.backends.postgres.bouncer import Bouncer
 from tests.end_to_end.place import Place
 from tests.end_to_end.waiting import until
 from tests.servers import PostgresServer
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not is_installed(), reason="pgbouncer is not installed"),
-]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
