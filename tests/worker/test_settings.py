@@ -95,3 +95,11 @@ async def test_an_alias_that_is_another_tasks_name_is_refused() -> None:
 def test_the_version_that_a_worker_announces_is_the_packages() -> None:
     project = Path(__file__).parents[2] / "pyproject.toml"
     assert tomllib.loads(project.read_text(encoding="utf-8"))["project"]["version"] == VERSION
+
+
+@pytest.mark.promise("P-80")
+@pytest.mark.parametrize(("slots", "most"), [(1, 1), (19, 19), (20, 10), (101, 51), (1_000, 500)])
+def test_of_many_slots_a_claim_fills_half_so_that_some_jobs_run_while_others_come(
+    slots: int, most: int
+) -> None:
+    assert WorkerSettings(concurrency=slots).claim_most == most
