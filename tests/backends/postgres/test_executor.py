@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from urllib.parse import urlsplit
 
@@ -19,6 +20,7 @@ from tests.backends.postgres.conftest import (
     asleep,
     becomes,
     end_sessions,
+    placed,
     sessions,
     settings_for,
 )
@@ -182,7 +184,6 @@ async def test_what_is_undone_for_ever_is_given_up(executor: Executor) -> None:
         ("53100", BackendFull, "no space left"),
         ("53300", BackendUnavailable, "nothing was written"),
         ("25006", BackendUnavailable, "read-only"),
-        ("55P03", BackendUnavailable, "a lock"),
         ("57014", BackendUnavailable, "took too long"),
         ("42501", BackendUnavailable, "grant"),
         ("3F000", Unsupported, "prepare"),
@@ -197,6 +198,73 @@ async def test_a_refusal_says_that_nothing_happened_and_what_to_do(
     with pytest.raises(refusal, match=word) as caught:
         await executor.call("collide", 1, code)
     assert type(caught.value) is refusal
+    assert await _kept(executor) == []
+
+
+@contextmanager
+def lock_taken(operator: Operator, schema: str) -> Iterator[None]:
+    """An operator has the lock that `guarded` waits for."""
+    key = (f'"{schema}"',)
+    operator.execute("SELECT pg_advisory_lock(hashtextextended(%s, 0))", key)
+    yield
+    operator.execute("SELECT pg_advisory_unlock(hashtextextended(%s, 0))", key)
+
+
+def tries(operator: Operator, schema: str) -> int:
+    """How often `guarded` was begun."""
+    return int(operator.execute(placed("SELECT last_value FROM {s}.asked", schema)).fetchall()[0][0])
+
+
+def in_line(operator: Operator) -> int:
+    """How many sessions wait for an advisory lock."""
+    found = operator.execute("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
+    return int(found.fetchall()[0][0])
+
+
+@pytest.mark.promise("P-04", "P-82", "B20")
+async def test_who_waits_for_a_lock_for_longer_than_one_try_may_is_tried_again(
+    executor: Executor, opened: Opened, settings: Settings, operator: Operator, schema: str
+) -> None:
+    hasty = opened(replace(settings, lock_ms=20))
+    with lock_taken(operator, schema):
+        asked = asyncio.create_task(hasty.call("guarded", 7))
+        await becomes(lambda: tries(operator, schema) >= 3, "it was tried thrice")
+    await asked
+
+    assert asked.result() == [(7,)]
+    assert await _kept(executor) == [7]
+
+
+@pytest.mark.promise("P-82", "B20")
+async def test_those_who_wait_for_a_lock_leave_a_way_to_the_others(
+    executor: Executor, opened: Opened, settings: Settings, operator: Operator, schema: str
+) -> None:
+    hasty = opened(replace(settings, lock_ms=20))
+    with lock_taken(operator, schema):
+        asked = [asyncio.create_task(hasty.call("guarded", number)) for number in range(4)]
+        await becomes(lambda: tries(operator, schema) >= 12, "each was tried, and some again")
+        crowds = [await asyncio.to_thread(in_line, operator)]
+        while tries(operator, schema) < 24:
+            crowds.append(await asyncio.to_thread(in_line, operator))
+        assert await hasty.call("record", 9) == [(9,)]
+    await asyncio.wait(asked)
+
+    assert max(crowds) == 1
+    assert sorted(await _kept(executor)) == [0, 1, 2, 3, 9]
+
+
+@pytest.mark.promise("P-04", "P-82", "P-99", "B20")
+async def test_a_lock_that_stays_taken_is_told_when_a_request_has_had_its_time(
+    executor: Executor, opened: Opened, settings: Settings, operator: Operator, schema: str
+) -> None:
+    hasty = opened(replace(settings, lock_ms=20, request_ms=100))
+    with lock_taken(operator, schema):
+        told = await asyncio.gather(
+            *(hasty.call("guarded", number) for number in range(4)), return_exceptions=True
+        )
+
+    assert {type(error) for error in told} == {BackendUnavailable}
+    assert "nothing was written: is another transaction left open?" in str(told[0])
     assert await _kept(executor) == []
 
 

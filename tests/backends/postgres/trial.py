@@ -37,6 +37,13 @@ FUNCTIONS: dict[str, tuple[tuple[str, ...], bool, str]] = {
         " INSERT INTO {s}.kept VALUES (n); IF nextval('{s}.asked') <= n THEN"
         " RAISE EXCEPTION 'on purpose' USING ERRCODE = code; END IF; RETURN currval('{s}.asked'); END $f$",
     ),
+    "guarded": (  # waits for a lock; whoever asks `tries` sees how often it was tried
+        ("bigint",),
+        False,
+        "guarded(p bigint) RETURNS bigint LANGUAGE sql AS"
+        " $f$ SELECT nextval('{s}.asked'); SELECT pg_advisory_xact_lock(hashtextextended('{s}', 0));"
+        " INSERT INTO {s}.kept VALUES (p); SELECT p $f$",
+    ),
     "told": (
         ("text[]",),
         True,

@@ -14,9 +14,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
+from leasemq.backends.postgres.faults import Trial
 from leasemq.backends.postgres.routine import Routine
 from leasemq.backends.postgres.settings import Settings
 from leasemq.backends.postgres.wire import Attempts, Row, Terms, Wire
+from leasemq.clock import boot_ms
 from leasemq.errors import BackendUnavailable, LeaseMQError
 
 Execute = Callable[[str], Awaitable[None]]
@@ -62,11 +64,16 @@ def lane_of(routine: Routine) -> str:
     return READS if routine.is_read else WRITES
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Request:
+    """Owner: its lane."""
+
     routine: Routine
     values: Sequence[object]
     answer: asyncio.Future[list[Row]]
+    trial: Trial
+    until_ms: int = 0  # from its first try on: it is not tried again after that
+    stands_in_line: bool = False  # was undone because others held a lock
 
 
 class Lane:
@@ -74,24 +81,30 @@ class Lane:
 
     A wire's task lives while there is something to carry. It is born outside a TaskGroup, because the
     error of a request must reach its caller and nobody else; `close` waits for it.
+
+    A request that was undone because others held a lock is tried again, after those that came meanwhile:
+    to stand in a line of others who work is no trouble. One wire at a time stands there; the rest go on.
     """
 
-    def __init__(self, wires: Sequence[Wire], limit: int, place: str) -> None:
+    def __init__(self, wires: Sequence[Wire], settings: Settings) -> None:
         self._resting = list(wires)
-        self._limit = limit
-        self._place = place
+        self._limit = settings.request_limit
+        self._place = settings.place
+        self._request_ms = settings.request_ms
         self._waiting: deque[_Request] = deque()
+        self._in_line: deque[tuple[_Request, LeaseMQError]] = deque()  # with what the last try was told
         self._carrying: dict[asyncio.Task[None], Wire] = {}
         self._in_flight: dict[Wire, _Request] = {}
 
     def ask(self, routine: Routine, values: Sequence[object]) -> asyncio.Future[list[Row]]:
         """Answer where the answer will be. Raises: BackendUnavailable when too many requests wait already."""
-        if not self._resting and len(self._waiting) >= self._limit:
+        if not self._resting and len(self._waiting) + len(self._in_line) >= self._limit:
             raise BackendUnavailable(
                 f"{self._limit} requests wait for {self._place} already: "
                 "send larger batches, or raise request_limit"
             )
-        request = _Request(routine, values, asyncio.get_running_loop().create_future())
+        trial = Trial(place=self._place, is_read=routine.is_read)
+        request = _Request(routine, values, asyncio.get_running_loop().create_future(), trial)
         if self._resting:
             self._start(request)
         else:
@@ -123,17 +136,22 @@ class Lane:
         request: _Request | None = first
         while request is not None:
             self._in_flight[wire] = request
+            request.until_ms = request.until_ms or boot_ms() + self._request_ms
             try:
-                rows = await wire.run(request.routine, request.values)
+                rows = await wire.run(request.routine, request.values, request.trial)
             except LeaseMQError as error:
-                _fail(request, error)
+                request.stands_in_line = request.trial.is_locked_out and boot_ms() < request.until_ms
+                if request.stands_in_line:
+                    self._in_line.append((request, error))
+                else:
+                    _fail(request, error)
                 if wire.is_cut_off:
                     self._refuse_waiting(error)
             else:
                 if not request.answer.done():
                     request.answer.set_result(rows)
             del self._in_flight[wire]
-            request = self._next()
+            request = self._next(request)
         self._resting.append(wire)  # here: whoever was just answered may ask again before this task has ended
 
     def _refuse_waiting(self, error: LeaseMQError) -> None:
@@ -142,14 +160,34 @@ class Lane:
         Each would otherwise wait for a try of its own, and each try longer than the one before.
         """
         if not any(wire.is_open for wire in self._carrying.values()):
-            for request in self._waiting:
+            for request in self._taken_waiting():
                 _fail(request, BackendUnavailable(*error.args))
-            self._waiting.clear()
 
-    def _next(self) -> _Request | None:
+    def _taken_waiting(self) -> list[_Request]:
+        waiting = [*self._waiting, *(request for request, _ in self._in_line)]
+        self._waiting.clear()
+        self._in_line.clear()
+        return waiting
+
+    def _next(self, before: _Request) -> _Request | None:
+        """Answer whose turn it is after a request, those who stand in line and others by turns."""
+        if before.stands_in_line:
+            return self._next_waiting() or self._next_in_line()
+        return self._next_in_line() or self._next_waiting()
+
+    def _next_waiting(self) -> _Request | None:
         while self._waiting:
             request = self._waiting.popleft()
             if not request.answer.done():  # else its caller was cancelled before it was sent
+                return request
+        return None
+
+    def _next_in_line(self) -> _Request | None:
+        while self._in_line and not any(request.stands_in_line for request in self._in_flight.values()):
+            request, error = self._in_line.popleft()
+            if boot_ms() >= request.until_ms:
+                _fail(request, error)
+            elif not request.answer.done():  # else nobody asks for what was undone
                 return request
         return None
 
@@ -163,12 +201,11 @@ class Lane:
         self._resting.append(wire)
         wire.close()
         if defect is None:
-            for abandoned in (*([request] if request else []), *self._waiting):
+            for abandoned in (*([request] if request else []), *self._taken_waiting()):
                 abandoned.answer.cancel()
-            self._waiting.clear()
         elif request is not None:
             _fail(request, defect)
-        following = self._next()
+        following = self._next_waiting() or self._next_in_line()
         if following is not None:
             self._start(following)
 
@@ -188,7 +225,7 @@ class Lanes:
                 synchronous_commit=shape.synchronous_commit,
             )
             wires = [Wire(terms) for _ in range(shape.connections)]
-            self._lanes[name] = Lane(wires, settings.request_limit, settings.place)
+            self._lanes[name] = Lane(wires, settings)
 
     def ask(self, routine: Routine, values: Sequence[object]) -> asyncio.Future[list[Row]]:
         """See `Lane.ask`."""

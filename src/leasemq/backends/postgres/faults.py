@@ -23,6 +23,7 @@ from leasemq.protocol.names import mask_urls
 REPEATS = 20  # of one request that the server aborted for another's sake
 
 _ABORTED = frozenset({"40001", "40P01"})  # serialization failure, deadlock
+_LOCK_TIMEOUT = "55P03"
 _NOT_PREPARED = frozenset({"26000", "42P05"})  # a pooler gave us another session than the one we prepared in
 _CACHED_PLAN = "0A000"
 _NO_FUNCTION = "42883"
@@ -48,12 +49,14 @@ class Trial:
     repeats: int = 0
     has_reconnected: bool = False
     has_installed: bool = False
+    is_locked_out: bool = False  # the last try was undone because others held a lock for too long
 
     def remedy(self, error: psycopg.Error, *, is_broken: bool) -> Remedy:
         """Answer what to do next. `is_broken`: the connection is gone, so nobody knows what happened."""
+        state = error.sqlstate
+        self.is_locked_out = state == _LOCK_TIMEOUT and not is_broken
         if is_broken:
             return Remedy.RAISE
-        state = error.sqlstate
         if state in _ABORTED and self.repeats < REPEATS:
             self.repeats += 1
             return Remedy.REPEAT

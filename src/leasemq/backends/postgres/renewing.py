@@ -112,6 +112,8 @@ class PostgresRenewer:
         if is_broken:
             self.close()
         remedy = trial.remedy(error, is_broken=is_broken)
+        if trial.is_locked_out:
+            return Remedy.REPEAT
         if remedy is Remedy.RAISE and connection.has_given_up:
             raise trial.unanswered(patience_ms) from error
         if remedy is Remedy.RAISE:

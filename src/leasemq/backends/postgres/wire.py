@@ -127,10 +127,10 @@ class Wire:
         """Whether there is a connection that seems to be good."""
         return self._connection is not None and not self._connection.closed
 
-    async def run(self, routine: Routine, values: Sequence[object]) -> list[Row]:
-        """Call a function. Raises: what became of it, as errors of ours."""
+    async def run(self, routine: Routine, values: Sequence[object], trial: Trial) -> list[Row]:
+        """Call a function. Raises: what became of it, as errors of ours; `trial` says more of it."""
         parameters = encoded(routine.parameters, values)
-        trial = Trial(place=self._settings.place, is_read=routine.is_read)
+        trial.is_locked_out = False
         while True:
             connection = await self._fresh()
             try:
