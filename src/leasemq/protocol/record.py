@@ -1,8 +1,8 @@
 """Frozen dataclasses that are cheap to make, for the values of which every job needs several.
 
-A frozen dataclass sets each field through `object.__setattr__`, which takes three times as long as an
-assignment: ten of them cost a job more than its decoding does. Type checkers see an ordinary frozen
-dataclass, and refuse an assignment in every module of this package; at run time there is no other guard.
+A frozen dataclass is made by Python code that sets one field after the other: ten of them cost a job more
+than its decoding does. These are made in C, and refuse an assignment all the same. For type checkers, and
+for `dataclasses.replace`, `fields` and `asdict`, they are ordinary frozen dataclasses.
 """
 
 from __future__ import annotations
@@ -14,9 +14,22 @@ if TYPE_CHECKING:
 else:
     from dataclasses import dataclass
 
-    def record(*, frozen, slots, kw_only=False):
-        """Make a dataclass that compares and hashes by its fields, as a frozen one does."""
-        return dataclass(slots=slots, kw_only=kw_only, unsafe_hash=frozen)
+    import msgspec
+
+    _ADDED = frozenset({"__dict__", "__weakref__"})  # by Python, to a class without slots
+
+    def record(*, frozen, slots, kw_only):
+        """Make such a class of plain values, which take part in no cycle: nobody need look for one."""
+
+        def made(cls):
+            described = vars(dataclass(init=False, repr=False, eq=False)(cls))
+            namespace = {name: value for name, value in described.items() if name not in _ADDED}
+            kind = type(msgspec.Struct)
+            return kind(
+                cls.__name__, (msgspec.Struct,), namespace, frozen=frozen, kw_only=kw_only, gc=not slots
+            )
+
+        return made
 
 
 __all__ = ["record"]
