@@ -7,7 +7,6 @@ synced (the job is ready again then); the other writes; reads; and the slow upke
 from __future__ import annotations
 
 import asyncio
-import os
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from functools import partial
 from typing import Protocol
 
 from leasemq.backends.postgres.faults import Trial
+from leasemq.backends.postgres.loops import PerLoop
 from leasemq.backends.postgres.routine import Routine
 from leasemq.backends.postgres.settings import Settings
 from leasemq.backends.postgres.wire import Attempts, Row, Terms, Wire
@@ -248,8 +248,7 @@ class Executor:
     def __init__(self, settings: Settings, catalogue: Catalogue) -> None:
         self.settings = settings
         self._catalogue = catalogue
-        self._pid = os.getpid()
-        self._places: dict[asyncio.AbstractEventLoop, Lanes] = {}
+        self._places: PerLoop[Lanes] = PerLoop(partial(Lanes, settings, catalogue), Lanes.drop)
         self._is_closed = False
 
     async def call(self, name: str, *values: object) -> list[Row]:
@@ -274,31 +273,14 @@ class Executor:
     async def close(self) -> None:
         """Finish what was asked for in this loop and give all connections back. Repeatable."""
         self._is_closed = True
-        self._forget_others()
-        lanes = self._places.pop(asyncio.get_running_loop(), None)
+        lanes = self._places.taken(asyncio.get_running_loop())
         if lanes is not None:
             await lanes.close()
 
     def _here(self) -> Lanes:
         if self._is_closed:
             raise BackendUnavailable(f"the backend on {self.settings.place} is closed: prepare it again")
-        loop = asyncio.get_running_loop()
-        lanes = self._places.get(loop) if self._pid == os.getpid() else None
-        if lanes is None:
-            self._forget_others()
-            lanes = self._places[loop] = Lanes(self.settings, self._catalogue)
-        return lanes
-
-    def _forget_others(self) -> None:
-        """Let go of what belongs to closed loops, and after a fork of what belongs to the parent."""
-        if self._pid != os.getpid():
-            _OF_PARENTS.append(self._places)
-            self._places, self._pid = {}, os.getpid()
-        for loop in [other for other in self._places if other.is_closed()]:
-            self._places.pop(loop).drop()
-
-
-_OF_PARENTS: list[object] = []  # kept, so that nothing closes what a parent process has open
+        return self._places.of(asyncio.get_running_loop())
 
 
 def _fail(request: _Request, error: BaseException) -> None:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, nullcontext, suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 import psycopg
-from psycopg import AsyncConnection, AsyncRawCursor, Connection, RawCursor
+from psycopg import AsyncConnection, AsyncRawCursor, RawCursor
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
@@ -22,24 +21,21 @@ from leasemq.backends.postgres import accepting, settling
 from leasemq.backends.postgres.encoding import Parameter, ParameterDumper, encoded
 from leasemq.backends.postgres.executor import Catalogue
 from leasemq.backends.postgres.faults import line, refused, unreachable
-from leasemq.backends.postgres.resting import FRESH, BlockConnection, BlockingConnection, Driver, Resting
+from leasemq.backends.postgres.reaching import Awaited, Plain, Reach, reach_of
+from leasemq.backends.postgres.resting import (
+    BlockConnection,
+    BlockDriver,
+    BlockingConnection,
+    Driver,
+    Resting,
+)
 from leasemq.backends.postgres.settings import Settings
 from leasemq.backends.postgres.store import Store
 from leasemq.backends.postgres.wire import Row, conninfo_of
 from leasemq.errors import BackendUnavailable, IndeterminateWrite, InvalidSession, LeaseMQError
 from leasemq.protocol.model import Enqueued, Fence, NewJob, Renewal, Settled, Settlement
-from leasemq.sessions import (
-    is_of_sqlalchemy,
-    joined_connection,
-    kind_of,
-    of_scope,
-    run_sync_of,
-    suspends,
-    understood,
-)
 
 _ANSWERS = {1: Renewal.HELD, 2: Renewal.CANCEL_REQUESTED, 3: Renewal.LOST}
-_REMEDY = "pass a psycopg connection, or SQLAlchemy's connection or session over postgresql+psycopg://"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,31 +48,16 @@ class Target:
     store_id: str
 
 
-class Reach(Protocol):
-    """How one kind of session is used."""
-
-    is_async: bool
-
-    async def driver(self) -> Driver:
-        """Answer the driver's connection, in its transaction. Raises: InvalidSession."""
-
-    async def commit(self) -> None:
-        """Commit, the way its owner would."""
-
-    async def roll_back(self) -> None:
-        """Roll back, the way its owner would."""
-
-
 class PostgresJoined:
     """See `leasemq.operations.Joined`. Owner: whoever asked for it."""
 
-    def __init__(self, session: object, reach: Reach, target: Target) -> None:
+    def __init__(self, session: object, reach: Reach, target: Target, own: BlockDriver | None = None) -> None:
         self.session: object = session
         self.is_async: bool = reach.is_async
         self.locked_store: str | None = None
         self._reach = reach
         self._target = target
-        self._caller = _Caller(reach, target)
+        self._caller = _Caller(reach, target, own)
         self._store = Store(settings=target.settings, executor=self._caller)
 
     async def enqueue(self, queue: str, jobs: Sequence[NewJob]) -> Sequence[Enqueued]:
@@ -97,7 +78,7 @@ class PostgresJoined:
         """See `Joined.commit`."""
         place = self._target.settings.place
         try:
-            async with _patience(self._target, self._reach):
+            async with _patience(self._target, self._caller.seen):
                 await self._reach.commit()
         except TimeoutError as error:
             raise IndeterminateWrite(f"{place} did not answer to COMMIT: it may have been applied") from error
@@ -117,34 +98,35 @@ class PostgresJoined:
 
     async def roll_back(self) -> bool:
         """See `Joined.roll_back`."""
-        with suppress(psycopg.Error, LeaseMQError):
-            await self._reach.roll_back()
+        with suppress(psycopg.Error, LeaseMQError, TimeoutError):
+            async with _patience(self._target, self._caller.seen):
+                await self._reach.roll_back()
         return not self._caller.is_broken
 
 
 class _Caller:
     """Calls functions on one session. Owner: what joined it."""
 
-    def __init__(self, reach: Reach, target: Target) -> None:
+    def __init__(self, reach: Reach, target: Target, seen: Driver | None) -> None:
         self._reach = reach
         self._target = target
-        self._seen: Driver | None = None
+        self.seen = seen
 
     @property
     def is_broken(self) -> bool:
         """Whether the connection was lost, and not closed."""
-        is_given_up = getattr(self._seen, "was_given_up", False)
-        return self._seen is not None and self._seen.broken and not is_given_up
+        is_given_up = getattr(self.seen, "was_given_up", False)
+        return self.seen is not None and self.seen.broken and not is_given_up
 
     async def call(self, name: str, *values: object) -> list[Row]:
         """Call the function of an operation. Raises: InvalidSession, BackendUnavailable and others."""
         routine = self._target.catalogue.routine(name)
         parameters = encoded(routine.parameters, values)
         place = self._target.settings.place
-        driver = self._seen = await self._reach.driver()
+        driver = self.seen = await self._reach.driver()
         _check_open(driver)
         try:
-            async with _patience(self._target, self._reach):
+            async with _patience(self._target, driver):
                 if _known.get(driver) != self._target.store_id:
                     await self._check_store(driver)
                 return await _called(driver, routine.statement, parameters)
@@ -179,16 +161,7 @@ _known: WeakKeyDictionary[Driver, str] = WeakKeyDictionary()  # connections whos
 
 def joined(session: object, target: Target) -> PostgresJoined:
     """See `Work.joined`."""
-    reach: Reach
-    if isinstance(session, AsyncConnection):
-        reach = Awaited(session)
-    elif isinstance(session, Connection):
-        reach = Plain(session)
-    elif is_of_sqlalchemy(session):
-        reach = Suspending(session) if suspends(session) else Wrapped(session)
-    else:
-        raise InvalidSession(f"{kind_of(session)} is no session of PostgreSQL's: {_REMEDY}")
-    return PostgresJoined(session, reach, target)
+    return PostgresJoined(session, reach_of(session), target)
 
 
 @asynccontextmanager
@@ -197,14 +170,14 @@ async def transaction(target: Target, *, blocks: bool, idle_ms: int) -> AsyncIte
     loop = None if blocks else asyncio.get_running_loop()
     is_resting = target.settings.notify  # behind a pooler it is the pooler that keeps sessions
     driver = target.resting.taken(loop) if is_resting else None
-    if driver is None or not await _begun(driver, idle_ms, FRESH):
+    if driver is None or not await _begun(driver, target, idle_ms):
         driver = await _connected(target.settings, blocks=blocks)
-        if not await _begun(driver, idle_ms):
+        if not await _begun(driver, target, idle_ms):
             raise BackendUnavailable(f"{target.settings.place} has just ended a session; nothing was sent")
     _known[driver] = target.store_id
     try:
         reach: Reach = Awaited(driver) if isinstance(driver, AsyncConnection) else Plain(driver)
-        yield PostgresJoined(driver, reach, target)
+        yield PostgresJoined(driver, reach, target, driver)
     finally:
         if is_resting:
             target.resting.give(driver, loop)
@@ -212,27 +185,27 @@ async def transaction(target: Target, *, blocks: bool, idle_ms: int) -> AsyncIte
             driver.pgconn.finish()
 
 
-async def _begun(driver: Driver, idle_ms: int, *before: str) -> bool:
+async def _begun(driver: BlockDriver, target: Target, idle_ms: int) -> bool:
     """Begin a transaction with these limits; answers whether the server is still there."""
-    limits = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout")
-    settings = (f"SET LOCAL {limit} = {max(idle_ms, 1)}" for limit in limits)
-    statements = "; ".join((*before, *settings)).encode()
     is_begun = False
     try:
-        if isinstance(driver, AsyncConnection):
-            await driver.execute(statements)
-        else:
-            driver.execute(statements)
+        async with _patience(target, driver):
+            if isinstance(driver, BlockConnection):
+                await driver.begin(idle_ms)
+            else:
+                driver.begin(idle_ms)
         is_begun = True
-    except psycopg.Error:
+    except (psycopg.Error, TimeoutError):
         return False
     finally:
         if not is_begun:
             driver.pgconn.finish()
+    if isinstance(driver, BlockingConnection):  # the server itself gives up a statement before
+        driver.patience_ms = idle_ms + target.settings.request_ms
     return True
 
 
-async def _connected(settings: Settings, *, blocks: bool) -> Driver:
+async def _connected(settings: Settings, *, blocks: bool) -> BlockDriver:
     conninfo, threshold = conninfo_of(settings), 5 if settings.notify else None
     try:
         if blocks:
@@ -240,105 +213,6 @@ async def _connected(settings: Settings, *, blocks: bool) -> Driver:
         return await BlockConnection.connect(conninfo, prepare_threshold=threshold)
     except (psycopg.Error, OSError) as error:
         raise unreachable(error, settings.place) from error
-
-
-class Plain:
-    """A connection of the driver, in the thread that calls."""
-
-    is_async = False
-
-    def __init__(self, driver: Connection[Any]) -> None:
-        self._driver = driver
-
-    async def driver(self) -> Driver:
-        """See `Reach.driver`."""
-        return self._driver
-
-    async def commit(self) -> None:
-        """See `Reach.commit`."""
-        Connection.commit(self._driver)
-
-    async def roll_back(self) -> None:
-        """See `Reach.roll_back`."""
-        Connection.rollback(self._driver)
-
-
-class Awaited:
-    """An asynchronous connection of the driver."""
-
-    is_async = True
-
-    def __init__(self, connection: AsyncConnection[Any]) -> None:
-        self.connection = connection
-
-    async def driver(self) -> Driver:
-        """See `Reach.driver`."""
-        return self.connection
-
-    async def commit(self) -> None:
-        """See `Reach.commit`."""
-        await AsyncConnection.commit(self.connection)
-
-    async def roll_back(self) -> None:
-        """See `Reach.roll_back`."""
-        await AsyncConnection.rollback(self.connection)
-
-
-class Wrapped:
-    """SQLAlchemy's connection or session over the driver."""
-
-    is_async = False
-
-    def __init__(self, session: Any) -> None:
-        self._session = session
-
-    async def driver(self) -> Driver:
-        """See `Reach.driver`."""
-        return _of_psycopg(joined_connection(self._session).driver_connection)
-
-    async def commit(self) -> None:
-        """See `Reach.commit`."""
-        with understood(self._session, _driver_error):
-            self._session.commit()
-
-    async def roll_back(self) -> None:
-        """See `Reach.roll_back`."""
-        with understood(self._session, _driver_error):
-            self._session.rollback()
-
-
-class Suspending:
-    """SQLAlchemy's asynchronous connection or session over the driver."""
-
-    is_async = True
-
-    def __init__(self, session: Any) -> None:
-        self._session = session
-
-    async def driver(self) -> Driver:
-        """See `Reach.driver`."""
-        found = await run_sync_of(self._session)(lambda inner: joined_connection(inner).driver_connection)
-        return _of_psycopg(found)
-
-    async def commit(self) -> None:
-        """See `Reach.commit`."""
-        with understood(self._session, _driver_error):
-            await of_scope(self._session).commit()
-
-    async def roll_back(self) -> None:
-        """See `Reach.roll_back`."""
-        with understood(self._session, _driver_error):
-            await of_scope(self._session).rollback()
-
-
-def _driver_error(error: BaseException) -> Exception | None:
-    return error if isinstance(error, psycopg.Error) else None
-
-
-def _of_psycopg(found: object) -> Driver:
-    if not isinstance(found, AsyncConnection | Connection):
-        raise InvalidSession(f"the session's driver is {kind_of(found)}: {_REMEDY}")
-    return found
 
 
 def _check_open(driver: Driver) -> None:
@@ -355,11 +229,22 @@ def _check_open(driver: Driver) -> None:
         )
 
 
-def _patience(target: Target, reach: Reach) -> asyncio.Timeout | nullcontext[None]:
-    """Answer how long the server may take to answer on a connection of our own."""
-    if isinstance(reach, Awaited) and isinstance(reach.connection, BlockConnection):
-        return asyncio.timeout(target.settings.request_ms / 1_000)
-    return nullcontext()
+@asynccontextmanager
+async def _patience(target: Target, driver: Driver | None) -> AsyncIterator[None]:
+    """Give the server so long to answer on a connection of our own. Raises: TimeoutError, psycopg.Error."""
+    patience_ms = target.settings.request_ms
+    match driver:
+        case BlockConnection():
+            async with asyncio.timeout(patience_ms / 1_000):
+                yield
+        case BlockingConnection():
+            before_ms, driver.patience_ms = driver.patience_ms, patience_ms
+            try:
+                yield
+            finally:
+                driver.patience_ms = before_ms
+        case _:
+            yield
 
 
 async def _called(driver: Driver, statement: str, parameters: Sequence[Parameter]) -> list[Row]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import secrets
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Protocol
 
 from leasemq.backends.postgres.executor import Executor
 from leasemq.backends.postgres.looks import Looks
+from leasemq.backends.postgres.loops import PerLoop
 from leasemq.backends.postgres.post import Post
 from leasemq.backends.postgres.telling import Told, everything, read
 from leasemq.backends.postgres.wishes import Wishes
@@ -181,38 +182,16 @@ class Audiences:
     """One audience per event loop, made at its first use. Owner: the backend object."""
 
     def __init__(self, executor: Executor) -> None:
-        self._executor = executor
-        self._pid = os.getpid()
-        self._audiences: dict[asyncio.AbstractEventLoop, Audience] = {}
+        self._audiences: PerLoop[Audience] = PerLoop(partial(Audience, executor), Audience.drop)
 
     @asynccontextmanager
     async def listen(self, queues: Sequence[str]) -> AsyncIterator[PostgresListener]:
         """See `Work.listen`."""
-        async with self._here().listen(queues) as listener:
+        async with self._audiences.of(asyncio.get_running_loop()).listen(queues) as listener:
             yield listener
 
     async def close(self) -> None:
         """End this loop's audience; before the executor is closed. Repeatable."""
-        self._forget_others()
-        audience = self._audiences.pop(asyncio.get_running_loop(), None)
+        audience = self._audiences.taken(asyncio.get_running_loop())
         if audience is not None:
             await audience.close()
-
-    def _here(self) -> Audience:
-        self._forget_others()
-        loop = asyncio.get_running_loop()
-        audience = self._audiences.get(loop)
-        if audience is None:
-            audience = self._audiences[loop] = Audience(self._executor)
-        return audience
-
-    def _forget_others(self) -> None:
-        """Let go of what belongs to closed loops, and after a fork of what belongs to the parent."""
-        if self._pid != os.getpid():
-            _OF_PARENTS.append(self._audiences)
-            self._audiences, self._pid = {}, os.getpid()
-        for loop in [other for other in self._audiences if other.is_closed()]:
-            self._audiences.pop(loop).drop()
-
-
-_OF_PARENTS: list[object] = []  # kept, so that nothing closes what a parent process has open

@@ -11,9 +11,10 @@ from collections.abc import Callable
 
 import psycopg
 
+from leasemq.backends.postgres.connections import WireConnection
 from leasemq.backends.postgres.faults import unreachable
 from leasemq.backends.postgres.settings import Settings, quoted
-from leasemq.backends.postgres.wire import Attempts, WireConnection, connected, is_gone
+from leasemq.backends.postgres.wire import Attempts, connected, is_gone
 from leasemq.errors import BackendUnavailable
 
 _PROBE_S = 30.0  # a peer that passes nothing on any more says nothing by itself

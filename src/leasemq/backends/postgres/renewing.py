@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import random
-import select
 import threading
 from collections.abc import Coroutine, Sequence
-from typing import TypeVar
 
 import psycopg
-from psycopg import Connection, RawCursor
-from psycopg.abc import PQGen
-from psycopg.pq import TransactionStatus
-from psycopg.waiting import Ready, Wait
+from psycopg import RawCursor
 
+from leasemq.backends.postgres.connections import LineConnection
 from leasemq.backends.postgres.encoding import Parameter, ParameterDumper, encoded
 from leasemq.backends.postgres.executor import Catalogue
 from leasemq.backends.postgres.faults import Remedy, Trial, refused, unreachable
+from leasemq.backends.postgres.loops import Process
 from leasemq.backends.postgres.routine import Routine
 from leasemq.backends.postgres.settings import Settings
 from leasemq.backends.postgres.wire import REPEAT_MS, Row, conninfo_of, is_gone, is_stale
@@ -25,44 +21,8 @@ from leasemq.clock import boot_ms
 from leasemq.errors import BackendUnavailable, CorruptRecord
 from leasemq.protocol.model import Fence, Renewal
 
-RV = TypeVar("RV")
-
 _ANSWERS = {1: Renewal.HELD, 2: Renewal.CANCEL_REQUESTED, 3: Renewal.LOST}
 _SHORTEST_WAIT_MS = 500
-
-
-class LineConnection(Connection[Row]):
-    """The driver's connection, with a deadline: the driver would wait for a frozen server for ever."""
-
-    deadline_ms = 0
-    has_given_up = False
-
-    def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
-        """See `psycopg.Connection.wait`. Ends the connection at the deadline."""
-        try:
-            wanted = next(gen)
-            while True:
-                ready = self._ready(wanted)
-                if not ready:
-                    self.has_given_up = True
-                    self.pgconn.finish()
-                    raise psycopg.OperationalError("no answer in time")
-                wanted = gen.send(ready)
-        except StopIteration as end:
-            answer: RV = end.value
-            return answer
-        finally:
-            if self.pgconn.transaction_status == TransactionStatus.ACTIVE:
-                self.pgconn.finish()
-
-    def _ready(self, wanted: Wait) -> Ready:
-        poll = select.poll()
-        reads = select.POLLIN if wanted & Wait.R else 0
-        poll.register(self.pgconn.socket, reads | (select.POLLOUT if wanted & Wait.W else 0))
-        found = poll.poll(max(0, self.deadline_ms - boot_ms()))
-        can_read = any(happened & ~select.POLLOUT for _, happened in found)  # an end or error is read
-        can_write = any(happened & select.POLLOUT for _, happened in found)
-        return Ready((Ready.R if can_read else 0) | (Ready.W if can_write else 0))
 
 
 class PostgresRenewer:
@@ -72,7 +32,7 @@ class PostgresRenewer:
         self._settings = settings
         self._catalogue = catalogue
         self._connection: LineConnection | None = None
-        self._pid = os.getpid()
+        self._process = Process()
 
     def renew(self, queue: str, held: Sequence[tuple[str, Fence]], lease_ms: int) -> Sequence[Renewal]:
         """See `Renewer.renew`. Waits no longer than a third of the lease, so that another try is in time."""
@@ -89,8 +49,9 @@ class PostgresRenewer:
 
     def close(self) -> None:
         """See `Renewer.close`."""
+        self._forget_parents()
         connection, self._connection = self._connection, None
-        if connection is not None and self._pid == os.getpid():
+        if connection is not None:
             connection.pgconn.finish()
 
     def _call(self, name: str, patience_ms: int, *values: object) -> list[Row]:
@@ -141,14 +102,16 @@ class PostgresRenewer:
 
     def _fresh(self, until_ms: int) -> LineConnection:
         """Answer a connection on which nothing has come in unasked. Raises: BackendUnavailable."""
-        if self._pid != os.getpid():
-            _OF_PARENTS.append(self._connection)
-            self._connection, self._pid = None, os.getpid()
+        self._forget_parents()
         if self._connection is None or is_stale(self._connection.pgconn):
             self.close()
             self._connection = self._opened(until_ms)
         self._connection.deadline_ms = until_ms
         return self._connection
+
+    def _forget_parents(self) -> None:
+        if self._process.is_another(self._connection):
+            self._connection = None
 
     def _opened(self, until_ms: int) -> LineConnection:
         # The driver waits for at least 2 s, as libpq does.
@@ -165,9 +128,6 @@ class PostgresRenewer:
             raise unreachable(error, self._settings.place) from error
         connection.adapters.register_dumper(Parameter, ParameterDumper)
         return connection
-
-
-_OF_PARENTS: list[object] = []  # kept, so that nothing closes what a parent process has open
 
 
 def _called(connection: LineConnection, routine: Routine, parameters: Sequence[Parameter]) -> list[Row]:

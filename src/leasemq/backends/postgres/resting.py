@@ -2,41 +2,40 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 import threading
 from typing import Any, Never, TypeVar
 
 import psycopg
-from psycopg import AsyncConnection, Connection, waiting
+from psycopg import AsyncConnection, Connection, generators
 from psycopg.abc import PQGen
-from psycopg.pq import TransactionStatus
+from psycopg.errors import error_from_result
+from psycopg.pq import ExecStatus, TransactionStatus
+from psycopg.pq.abc import PGconn
 from psycopg.rows import tuple_row
 
+from leasemq.backends.postgres.connections import LineConnection, WireConnection
+from leasemq.backends.postgres.loops import Loop, PerLoop
 from leasemq.backends.postgres.wire import is_stale
+from leasemq.clock import boot_ms
 
 RV = TypeVar("RV")
 Driver = AsyncConnection[Any] | Connection[Any]
-Loop = asyncio.AbstractEventLoop | None  # None: of threads
 
 MOST = 4  # that rest for one loop, or for all threads
 
 _OF_THE_BLOCK = "the end of the block commits, and an error in it rolls back"
 
 # What DISCARD ALL does, but for the plans: https://www.postgresql.org/docs/current/sql-discard.html
-FRESH = (
+_FRESH = (
     "SET SESSION AUTHORIZATION DEFAULT; RESET ALL; UNLISTEN *; "
     "SELECT pg_advisory_unlock_all(); DISCARD TEMP; DISCARD SEQUENCES"
 )
 
 
-class BlockConnection(AsyncConnection[Any]):
-    """The driver's connection, but for one thing: who stops waiting for an answer gives it up at once.
+class BlockConnection(WireConnection):
+    """The connection of a block in a loop."""
 
-    The driver would ask the server to cancel, and wait for that: a frozen server never answers.
-    """
-
-    was_given_up = False  # by who used it: no outage
+    is_fresh = False
 
     async def commit(self) -> Never:
         """Refuse. Raises: psycopg.ProgrammingError."""
@@ -46,21 +45,23 @@ class BlockConnection(AsyncConnection[Any]):
         """Refuse. Raises: psycopg.ProgrammingError."""
         raise psycopg.ProgrammingError(_OF_THE_BLOCK)
 
-    async def wait(self, gen: PQGen[RV], interval: float = 1.0, timeout: float | None = None) -> RV:
-        """See `psycopg.AsyncConnection.wait`."""
-        is_answered = False
-        try:
-            answer = await waiting.wait_async(gen, self.pgconn.socket, interval=interval)
-            is_answered = True
-            return answer
-        finally:
-            if not is_answered and self.pgconn.transaction_status == TransactionStatus.ACTIVE:
-                self.was_given_up = True
-                self.pgconn.finish()
+    async def begin(self, idle_ms: int) -> None:
+        """Begin a transaction whose owner may say nothing for so long."""
+        self.is_fresh = False
+        await self.execute(_begin(idle_ms))
+
+    async def end(self, verb: str) -> None:
+        """Commit or roll back, and keep nothing of what the block has set, locked or made for its session."""
+        async with self.lock:
+            if self.pgconn.transaction_status != TransactionStatus.IDLE:
+                self.is_fresh = await self.wait(_ended(self.pgconn, verb))
 
 
-class BlockingConnection(Connection[Any]):
-    """The same for a thread."""
+class BlockingConnection(LineConnection):
+    """The connection of a block in a thread."""
+
+    is_fresh = False
+    patience_ms = 0  # how long the server may take to answer
 
     def commit(self) -> Never:
         """Refuse. Raises: psycopg.ProgrammingError."""
@@ -70,29 +71,61 @@ class BlockingConnection(Connection[Any]):
         """Refuse. Raises: psycopg.ProgrammingError."""
         raise psycopg.ProgrammingError(_OF_THE_BLOCK)
 
+    def begin(self, idle_ms: int) -> None:
+        """See `BlockConnection.begin`."""
+        self.is_fresh = False
+        self.execute(_begin(idle_ms))
+
+    def end(self, verb: str) -> None:
+        """See `BlockConnection.end`."""
+        with self.lock:
+            if self.pgconn.transaction_status != TransactionStatus.IDLE:
+                self.is_fresh = self.wait(_ended(self.pgconn, verb))
+
+    def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
+        """See `LineConnection.wait`."""
+        self.deadline_ms = boot_ms() + self.patience_ms
+        return super().wait(gen, interval, timeout)
+
+
+BlockDriver = BlockConnection | BlockingConnection
+
+
+def _begin(idle_ms: int) -> bytes:
+    limits = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout")
+    return "; ".join(f"SET LOCAL {limit} = {max(idle_ms, 1)}" for limit in limits).encode()
+
+
+def _ended(pgconn: PGconn, verb: str) -> PQGen[bool]:
+    """Commit or roll back; whether nothing is left on the session. Raises: psycopg.Error, of the verb."""
+    pgconn.send_query(f"{verb}; {_FRESH}".encode())
+    first, *others = yield from generators.execute(pgconn)
+    if first.status != ExecStatus.COMMAND_OK:
+        raise error_from_result(first)
+    return all(result.status in (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK) for result in others)
+
 
 class Resting:
     """Who rests where. Owner: the backend object; any thread may ask."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
-        self._pid = os.getpid()
-        self._drivers: dict[Loop, list[Driver]] = {}
+        self._places: PerLoop[list[BlockDriver]] = PerLoop(list, _finish)
 
-    def taken(self, loop: Loop) -> Driver | None:
-        """Answer a connection that seems to be good, as its last owner left it."""
+    def taken(self, loop: Loop) -> BlockDriver | None:
+        """Answer a connection that seems to be good, of which its last owner left nothing."""
         while (driver := self._popped(loop)) is not None:
             if not is_stale(driver.pgconn):
                 return driver
             driver.pgconn.finish()
         return None
 
-    def give(self, driver: Driver, loop: Loop) -> None:
-        """Let it rest if it is in no transaction and there is room; else close it."""
-        is_idle = not driver.closed and driver.info.transaction_status == TransactionStatus.IDLE
+    def give(self, driver: BlockDriver, loop: Loop) -> None:
+        """Let it rest if nothing is open or left on it and there is room; else close it."""
+        is_idle = driver.is_fresh and driver.info.transaction_status == TransactionStatus.IDLE
         driver.row_factory = tuple_row
+        resting = self._places.of(loop)
         with self._guard:
-            resting = self._here().setdefault(loop, [])
             if is_idle and len(resting) < MOST:
                 resting.append(driver)
                 return
@@ -100,24 +133,15 @@ class Resting:
 
     def close(self, loop: Loop) -> None:
         """Close those of this loop, of threads, and of loops that are closed."""
-        with self._guard:
-            places = self._here()
-            over = [one for one in places if one is None or one is loop or one.is_closed()]
-            drivers = [driver for one in over for driver in places.pop(one)]
-        for driver in drivers:
-            driver.pgconn.finish()
+        for place in (loop, None):
+            _finish(self._places.taken(place) or [])
 
-    def _popped(self, loop: Loop) -> Driver | None:
+    def _popped(self, loop: Loop) -> BlockDriver | None:
+        resting = self._places.of(loop)
         with self._guard:
-            resting = self._here().get(loop)
             return resting.pop() if resting else None
 
-    def _here(self) -> dict[Loop, list[Driver]]:
-        """Answer those of this process: a session that a fork copied is the parent's."""
-        if self._pid != os.getpid():
-            _OF_PARENTS.append(self._drivers)
-            self._pid, self._drivers = os.getpid(), {}
-        return self._drivers
 
-
-_OF_PARENTS: list[object] = []  # kept, so that nothing closes what a parent process has open
+def _finish(drivers: list[BlockDriver]) -> None:
+    for driver in drivers:
+        driver.pgconn.finish()

@@ -10,11 +10,12 @@ import secrets
 
 import psycopg
 
+from leasemq.backends.postgres.connections import WireConnection
 from leasemq.backends.postgres.faults import refused, unreachable
 from leasemq.backends.postgres.functions import MIGRATIONS, Functions, installed_name, names, rendered
 from leasemq.backends.postgres.server import Server, found
 from leasemq.backends.postgres.settings import Settings
-from leasemq.backends.postgres.wire import WireConnection, connected, is_gone
+from leasemq.backends.postgres.wire import connected, is_gone
 from leasemq.errors import SchemaTooNew, Unsupported
 from leasemq.protocol.insight import Capabilities
 

@@ -10,15 +10,14 @@ import random
 import select
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import psycopg
-from psycopg import AsyncConnection, waiting
-from psycopg.abc import PQGen
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import ConnStatus, TransactionStatus
 from psycopg.pq.abc import PGconn
 
+from leasemq.backends.postgres.connections import WireConnection
 from leasemq.backends.postgres.encoding import Parameter, ParameterDumper, encoded
 from leasemq.backends.postgres.faults import Remedy, Trial, must_reconnect, refused, unreachable
 from leasemq.backends.postgres.routine import Routine
@@ -26,7 +25,6 @@ from leasemq.backends.postgres.settings import Settings, session_options
 from leasemq.clock import boot_ms
 
 Row = tuple[Any, ...]  # what the driver's loaders make of the columns; typed by whoever asked
-RV = TypeVar("RV")
 Install = Callable[[Callable[[str], Awaitable[None]]], Awaitable[None]]
 
 _FIRST_BACKOFF_MS = 50
@@ -56,24 +54,6 @@ class Attempts:
     def worked(self) -> None:
         """Put off nothing."""
         self._failures = self._not_before_ms = 0
-
-
-class WireConnection(AsyncConnection[Row]):
-    """The driver's connection, but for one thing: who stops waiting for an answer gives it up at once.
-
-    The driver would ask the server to cancel, and wait for that: a frozen server never answers.
-    """
-
-    async def wait(self, gen: PQGen[RV], interval: float = 1.0, timeout: float | None = None) -> RV:
-        """See `psycopg.AsyncConnection.wait`."""
-        is_answered = False
-        try:
-            answer = await waiting.wait_async(gen, self.pgconn.socket, interval=interval)
-            is_answered = True
-            return answer
-        finally:
-            if not is_answered and self.pgconn.transaction_status == TransactionStatus.ACTIVE:
-                self.pgconn.finish()
 
 
 def conninfo_of(
@@ -196,7 +176,7 @@ class Wire:
             raise refused(error, self._settings.place) from error
 
 
-def is_gone(connection: psycopg.AsyncConnection[Row] | psycopg.Connection[Row]) -> bool:
+def is_gone(connection: psycopg.AsyncConnection[Any] | psycopg.Connection[Any]) -> bool:
     """Whether nothing more can be asked on it."""
     return bool(connection.closed) or connection.pgconn.status != ConnStatus.OK
 
