@@ -226,6 +226,25 @@ class BackendBack:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QueueLost:
+    """This queue has been out of reach for some time, while the backend serves others."""
+
+    queue: str
+    error: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "error", mask_urls(self.error))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueReached:
+    """A queue that was told to be out of reach is served again."""
+
+    queue: str
+    after_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessStarted:
     """The supervisor started a worker process."""
 
@@ -276,6 +295,8 @@ Event = (
     | LoopTurned
     | BackendLost
     | BackendBack
+    | QueueLost
+    | QueueReached
     | ProcessStarted
     | ProcessEnded
     | SweepFailed

@@ -28,6 +28,8 @@ from leasemq.events import (
     Observer,
     ProcessEnded,
     ProcessStarted,
+    QueueLost,
+    QueueReached,
     SettlementRefused,
     StraysReleased,
     WorkerStarted,
@@ -61,6 +63,8 @@ _LEVELS: dict[type, int] = {
     LoopTurned: logging.INFO,
     BackendBack: logging.INFO,
     BackendLost: logging.ERROR,
+    QueueReached: logging.INFO,
+    QueueLost: logging.ERROR,
     SettlementRefused: logging.ERROR,
 }
 _ENDINGS: dict[Outcome, int] = {

@@ -155,6 +155,42 @@ async def test_after_an_outage_nothing_is_recovered_for_one_lease(
     await backend.close()
 
 
+@pytest.mark.promise("P-19")
+async def test_an_outage_that_one_queue_has_met_counts_for_all(backend: Backend, clock: ManualClock) -> None:
+    await backend.prepare()
+    await enqueue(backend, 1)
+    wire = Wire()
+    sweep = Sweep(faulty(backend, wire), [QUEUE, "other"], lease_ms=LEASE_MS, clock=clock, patience_ms=0)
+    wire.is_down = True
+    with pytest.raises(BackendUnavailable):
+        await sweep.step("other")
+    wire.is_down = False
+    await abandon(backend, clock, 1)
+    assert (await sweep.step(QUEUE)).recovered == 0
+    clock.advance(LEASE_MS)
+    assert (await sweep.step(QUEUE)).recovered == 1
+    await backend.close()
+
+
+@pytest.mark.promise("P-02", "P-19")
+async def test_an_outage_of_one_queue_that_goes_on_stops_no_other(
+    backend: Backend, clock: ManualClock
+) -> None:
+    await backend.prepare()
+    await enqueue(backend, 1)
+    wire = Wire(queues_down={"other"})
+    sweep = Sweep(faulty(backend, wire), [QUEUE, "other"], lease_ms=LEASE_MS, clock=clock, patience_ms=0)
+    await abandon(backend, clock, 1)
+    recovered = []
+    for _ in range(2):
+        with pytest.raises(BackendUnavailable):
+            await sweep.step("other")
+        recovered.append((await sweep.step(QUEUE)).recovered)
+        clock.advance(LEASE_MS)
+    assert recovered == [0, 1]
+    await backend.close()
+
+
 class Refusing:
     """A backend in which some jobs cannot be settled, and some kinds of work cannot be done."""
 

@@ -55,6 +55,17 @@ class Swept:
         return bool(self.unfinished)
 
 
+@dataclass(slots=True)
+class _Known:
+    """What is known of one queue's store. Owned by Sweep."""
+
+    is_out: bool = False  # its last step failed
+    was_unreachable: bool = False  # and no look for expired leases has begun the wait yet
+    no_recovery_before_ms: int | None = None
+    writable_since_ms: int = 0
+    written_ms: int | None = None
+
+
 class Sweep:
     """Maintenance of some queues, one bounded step at a time. Owner: whoever calls `step`.
 
@@ -97,22 +108,20 @@ class Sweep:
         self._clock = clock
         self._source = source or random.Random()  # noqa: S311 - ids of settlements; no secret hangs on them
         self._tell = tell
-        self._was_unreachable = False
-        self._no_recovery_before_ms: int | None = None
+        self._known = {queue: _Known() for queue in self.queues}
         self._patience_ms = heard_within_ms(lease_ms) if patience_ms is None else patience_ms
         self._event_age_ms = event_age_ms
         self._keep_newest = keep_newest
         self._prove = prove
-        self._writable_since_ms = 0
-        self._written_ms: int | None = None
 
-    def note_write(self) -> None:
-        """A write of this process went through, just now."""
+    def note_write(self, queue: str) -> None:
+        """A write of this process to this queue went through, just now."""
         now_ms = self._clock()
+        known = self._of(queue)
         # No outage that fits between two such writes is long enough for a lease that was being renewed.
-        if self._written_ms is None or now_ms - self._written_ms > self._lease_ms // 2:
-            self._writable_since_ms = now_ms
-        self._written_ms = now_ms
+        if known.written_ms is None or now_ms - known.written_ms > self._lease_ms // 2:
+            known.writable_since_ms = now_ms
+        known.written_ms = now_ms
 
     async def step(self, queue: str, chores: Collection[Chore] = tuple(Chore)) -> Swept:
         """Do a bounded amount of each kind of work on one queue.
@@ -130,8 +139,7 @@ class Sweep:
         try:
             done = await self._done(queue, chore, swept)
         except (BackendUnavailable, IndeterminateWrite):
-            self._was_unreachable = True
-            self._written_ms = None
+            self._note_failure(queue)
             raise
         except LeaseMQError as error:
             if self._tell is not None:
@@ -139,6 +147,7 @@ class Sweep:
                     SweepFailed(queue=queue, chore=chore.value, error=f"{type(error).__name__}: {error}")
                 )
             return swept
+        self._of(queue).is_out = False
         return done
 
     async def _done(self, queue: str, chore: Chore, swept: Swept) -> Swept:
@@ -173,31 +182,43 @@ class Sweep:
 
         Nobody, for one lease after the backend could not be reached.
         """
+        known = self._of(queue)
         found = await self._backend.expired(queue, self._batch)
-        if self._was_unreachable:
-            self._was_unreachable = False
-            self._wait_one_lease()
+        if known.was_unreachable:
+            known.was_unreachable = False
+            self._wait_one_lease(queue)
         if not found:
             return (), None
         # A store that cannot be written may be readable all the same. So first a write: where it has to
         # wait, so did the holders' renewals; they have their turn before the leases are looked at again.
         asked_ms = self._clock()
         await (self._backend.advance(queue, 0) if self._prove is None else self._prove())
-        self._note_delay(asked_ms)
-        self.note_write()
-        sure_ms = self._writable_since_ms + self._patience_ms
-        wait_ms = max(sure_ms, self._no_recovery_before_ms or sure_ms) - self._clock()
+        self._note_delay(queue, asked_ms)
+        self.note_write(queue)
+        sure_ms = known.writable_since_ms + self._patience_ms
+        wait_ms = max(sure_ms, known.no_recovery_before_ms or sure_ms) - self._clock()
         if wait_ms > 0:
             return (), wait_ms
         return await self._backend.expired(queue, self._batch), None
 
-    def _wait_one_lease(self) -> None:
-        self._no_recovery_before_ms = self._clock() + self._lease_ms
+    def _of(self, queue: str) -> _Known:
+        return self._known.setdefault(queue, _Known())
 
-    def _note_delay(self, asked_ms: int) -> None:
+    def _note_failure(self, queue: str) -> None:
+        """Count it as an outage of all queues, unless it goes on while others are known to be served."""
+        failed = self._of(queue)
+        for known in [failed] if failed.is_out else self._known.values():
+            known.was_unreachable = True
+            known.written_ms = None
+        failed.is_out = True
+
+    def _wait_one_lease(self, queue: str) -> None:
+        self._of(queue).no_recovery_before_ms = self._clock() + self._lease_ms
+
+    def _note_delay(self, queue: str, asked_ms: int) -> None:
         """Count a write as an outage that took so long that a renewal beside it may have come too late."""
         if self._clock() - asked_ms > margin_ms(self._lease_ms, self._lease_ms // 3):
-            self._wait_one_lease()
+            self._wait_one_lease(queue)
 
     async def _recover(self, queue: str, leases: Sequence[Lease]) -> int:
         """Settle for holders gone silent; a record that cannot be settled stands alone."""
@@ -214,7 +235,7 @@ class Sweep:
                 raise
             middle = len(leases) // 2
             return await self._recover_apart(queue, [leases[:middle], leases[middle:]])
-        self._note_delay(asked_ms)
+        self._note_delay(queue, asked_ms)
         told = list(zip(leases, answers, strict=True))
         cancelled = [
             replace(lease, cancel_requested=True)

@@ -59,6 +59,8 @@ class Wire:
     calls: Counter[str] = field(default_factory=Counter)
     refusals: dict[str, Callable[..., bool]] = field(default_factory=dict)
     is_down: bool = False  # nothing gets through; renewals and pushes included
+    queues_down: set[str] = field(default_factory=set)  # nothing of these gets through, pushes do
+    frozen_ms: int = 0  # how long a call of theirs is then left without an answer; 0: refused at once
 
     def lose_request(self, operation: str, nth: int = 1, times: int = 1) -> None:
         """The backend never sees these calls."""
@@ -110,6 +112,15 @@ class Wire:
         """Raise if nothing gets through."""
         if self.is_down:
             raise BackendUnavailable(f"{operation}: the connection is cut by the test")
+
+    async def refuse_if_queue_down(self, operation: str, args: tuple[Any, ...]) -> None:
+        """Raise if nothing gets through to the queue that this call is about, at once or when it times out."""
+        if not args or not isinstance(args[0], str) or args[0] not in self.queues_down:
+            return
+        if self.frozen_ms:
+            await asyncio.sleep(self.frozen_ms / 1_000)
+            raise IndeterminateWrite(f"{operation}: the store of {args[0]} is frozen by the test")
+        raise BackendUnavailable(f"{operation}: the store of {args[0]} is cut off by the test")
 
 
 class FaultyBackend:
@@ -215,6 +226,8 @@ class FaultyRenewer:
     def renew(self, queue: str, held: Sequence[tuple[str, Fence]], lease_ms: int) -> Sequence[Renewal]:
         """See `Renewer.renew`."""
         self._wire.refuse_if_down(RENEW)
+        if queue in self._wire.queues_down:
+            raise BackendUnavailable(f"renew: the store of {queue} is cut off by the test")
         plan = self._wire.next_plan(RENEW)
         if plan is not None and plan.fault is Fault.ERROR and plan.error is not None:
             raise plan.error
@@ -239,6 +252,7 @@ async def _performed(
     wire: Wire, operation: str, args: tuple[Any, ...], perform: Callable[[], Awaitable[Any]]
 ) -> Any:
     wire.refuse_if_down(operation)
+    await wire.refuse_if_queue_down(operation, args)
     if operation in wire.refusals and wire.refusals[operation](*args):
         raise CorruptRecord(f"{operation}: a record that the test made unreadable")
     plan = wire.next_plan(operation)

@@ -14,10 +14,9 @@ from uuid import uuid4
 
 from leasemq.backend import Backend
 from leasemq.clock import Clock
-from leasemq.errors import BackendUnavailable, IndeterminateWrite, LeaseMQError
-from leasemq.events import Herald, LeasesInDanger, StraysReleased, SweepFailed, WorkerStarted
+from leasemq.events import Herald, LeasesInDanger, WorkerStarted
 from leasemq.logs import this_worker
-from leasemq.maintenance import Chore, Sweep, Swept
+from leasemq.maintenance import Sweep, Swept
 from leasemq.protocol.insight import WorkerInfo
 from leasemq.protocol.keeping import margin_ms, stop_at_ms
 from leasemq.protocol.model import Ref, State, Wake
@@ -73,13 +72,17 @@ class Crew:
         self.is_hearing = asyncio.Event()
         self._attention = asyncio.Event()
         self._holds_others = asyncio.Event()  # than a moment ago
+        self.advancing: set[str] = set()  # queues whose due jobs are being made to wait in order
         self._early_cancels: set[Ref] = set()  # heard while a claim was out: of jobs that it may bring
         self._margin_ms = margin_ms(settings.lease_ms, settings.heartbeat_for(settings.lease_ms))
         self._dice = Dice(source)
         self.link = Link(herald, clock, self._dice.roll)
         self.keeper = Keeper(backend.renewer, clock, self._dice.roll, self._hear_round)
         self.link.on_hope = self.keeper.look_now
-        self.follow_ups = FollowUps(backend, self.link, herald, batch=settings.sweep_batch)
+        self.follow_ups = {
+            queue: FollowUps(queue, backend, self.link, herald, batch=settings.sweep_batch)
+            for queue in self.queues
+        }
         self.lanes = self._make_lanes()
         self.attempts = self._make_attempts(routines)
         loop = asyncio.get_running_loop()
@@ -92,13 +95,16 @@ class Crew:
             clock,
             self._dice,
             stopping,
+            queues=self.queues,
             worker=settings.name,
             incarnation=self.incarnation,
             lease_ms=settings.lease_ms,
+            on_aside=self._close,
+            on_late=self.draw_attention,
         )
-        self._idle_ms = settings.idle_for(routines.values())
-        self.outlook = Outlook(settings.queues, self._idle_ms, clock())
-        self.sweeper = self._make_sweeper(settings.sweep_for(routines.values()), source)
+        self.idle_ms = settings.idle_for(routines.values())
+        self.outlook = Outlook(settings.queues, self.idle_ms, clock())
+        self.sweepers = self._make_sweepers(settings.sweep_for(routines.values()), source)
 
     def _make_lanes(self) -> dict[str, Lane]:
         bounds = Bounds(count=self.settings.settle_batch, size_bytes=self.settings.settle_batch_bytes)
@@ -118,10 +124,10 @@ class Crew:
             dice=self._dice,
             transactions=Transactions(self.backend, self.keeper, self._dice, self._settled_alone),
             on_change=self._notice,
-            on_offer=self.follow_ups.ask_now,
+            on_offer=lambda queue: self.follow_ups[queue].ask_now(),
         )
 
-    def _make_sweeper(self, every_ms: int, source: random.Random | None) -> Sweeper:
+    def _make_sweepers(self, every_ms: int, source: random.Random | None) -> dict[str, Sweeper]:
         sweep = Sweep(
             self.backend,
             self.queues,
@@ -134,7 +140,12 @@ class Crew:
             keep_newest=self.settings.keep_newest,
             prove=lambda: self.backend.announce(self._info(), ANNOUNCE_TTL_MS),
         )
-        return Sweeper(sweep, self.link, self._dice, self.clock, every_ms=every_ms, on_swept=self._swept)
+        return {
+            queue: Sweeper(
+                queue, sweep, self.link, self._dice, self.clock, every_ms=every_ms, on_swept=self._swept
+            )
+            for queue in self.queues
+        }
 
     def settling(self) -> list[Coroutine[object, object, None]]:
         """Answer what writes ends: it outlives all else, so that what the rest leaves can be given back."""
@@ -159,19 +170,21 @@ class Crew:
                 self.backend,
                 self.queues,
                 self.link,
-                timeout_ms=self._idle_ms,
+                timeout_ms=self.idle_ms,
                 on_open=self._open,
                 on_wake=self._hear,
             ),
-            self.follow_ups.run,
+            *(one.run for one in self.follow_ups.values()),
             partial(announce, self.backend, self.link, self._info, self._holds_others),
         ]
-        return [_for_ever(loop) for loop in ([*chores, self.sweeper.run] if self.settings.sweep else chores)]
+        if self.settings.sweep:
+            chores += [sweeper.run for sweeper in self.sweepers.values()]
+        return [_for_ever(loop) for loop in chores]
 
     @property
     def room(self) -> int:
-        """How many jobs may be claimed now."""
-        return 0 if self.company.is_closed_to(self.member) else self.attempts.room
+        """How many jobs may be claimed now; 0 or less: none."""
+        return 0 if self.company.is_closed_to(self.member) else self.attempts.room - self.claims.kept
 
     def tell_started(self) -> None:
         """Say who begins to claim."""
@@ -184,6 +197,14 @@ class Crew:
             )
         )
 
+    def _close(self, queue: str) -> None:
+        """Its claim goes on aside."""
+        self.outlook.close(queue)
+
+    def draw_attention(self) -> None:
+        """Let the claiming loop look again."""
+        self._attention.set()
+
     async def attention(self, timeout_ms: int) -> None:
         """Return when something may have changed for the claiming loop, or after the time-out."""
         try:
@@ -193,60 +214,24 @@ class Crew:
             pass
         self._attention.clear()
 
-    def take(self, queue: str, answered: Answered) -> None:
+    def take(self, answered: Answered) -> None:
         """Start what a claim brought, unless it came after a stop, or so late that it may have ended."""
-        claimed, now_ms, lease_ms = answered.claimed, self.clock(), self.settings.lease_ms
+        queue, claimed = answered.queue, answered.claimed
+        now_ms, lease_ms = self.clock(), self.settings.lease_ms
         is_more_likely = claimed.reason is None and bool(claimed.leases)
         self.outlook.took(queue, len(claimed.leases), now_ms, is_more_likely=is_more_likely)
         self.outlook.promise(queue, now_ms, claimed.next_due_in_ms)
         if claimed.reason is not None:
-            self.sweeper.expect(queue, claimed.next_lapse_in_ms)
+            self.sweepers[queue].expect(claimed.next_lapse_in_ms)
         self.suspect_queue = queue if claimed.suspect_waits else self.suspect_queue
         is_late = stop_at_ms(answered.sent_ms, lease_ms, self.settings.heartbeat_for(lease_ms)) <= now_ms
         take = self.attempts.give_back if self.stopping.is_set() or is_late else self.attempts.start
         take(claimed.leases, answered.sent_ms, lease_ms)
         self.attempts.cancel(self._early_cancels)
-        self._early_cancels.clear()
+        if not self.claims.is_asking:
+            self._early_cancels.clear()
         self.suspect_held = self.attempts.has_suspect
         self._holds_others.set()
-
-    async def advance(self, queue: str) -> None:
-        """A job there is due: let it wait in order, and expect the next one when it is due."""
-        try:
-            moved = await self.backend.advance(queue, self.settings.sweep_batch)
-        except (BackendUnavailable, IndeterminateWrite) as error:
-            self.link.failed("advance", error)
-            self.outlook.promise(queue, self.clock(), 0)
-            await self.link.pause("advance")
-            return
-        except LeaseMQError as error:  # a record that cannot be read; the sweep will look again
-            told = f"{type(error).__name__}: {error}"
-            self.herald.tell(SweepFailed(queue=queue, chore=Chore.ADVANCE.value, error=told))
-            return
-        self.link.worked("advance")
-        self.outlook.promise(queue, self.clock(), moved.next_due_in_ms)
-        self.outlook.hear([queue])
-
-    async def release_strays(self) -> None:
-        """Give back the leases of this life that nobody here knows, left by a claim whose answer was lost."""
-        self.claims.has_failed = False
-        for queue in self.queues:
-            known = self.attempts.known()  # before asking: the answer may name what ended meanwhile
-            leases = await self.claims.own_leases(queue)
-            if leases is None:
-                self.claims.has_failed = True
-                return
-            known |= self.attempts.known()
-            strays = [lease for lease in leases if (lease.ref, lease.fence) not in known]
-            if strays:
-                self.attempts.give_back(strays, self.clock(), self.settings.lease_ms)
-                self.herald.tell(StraysReleased(queue=queue, count=len(strays)))
-
-    async def release_strays_within(self, time_ms: int) -> None:
-        """Do that if it can be done in this time; else they are left to expire."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(time_ms / 1_000):
-                await self.release_strays()
 
     async def _watch_deadlines(self) -> None:
         tick_ms = max(1, self._margin_ms // 2)
@@ -306,7 +291,7 @@ class Crew:
         self.attempts.settled(endings)
         settlements = [ending.settlement for ending in endings]
         if self.settings.sweep:
-            self.sweeper.note_use(queue, settlements)
+            self.sweepers[queue].note_use(settlements)
         has_ended = False
         for settlement in settlements:
             if settlement.state is State.SCHEDULED:
@@ -315,7 +300,7 @@ class Crew:
             elif settlement.state is not State.WAITING:
                 has_ended = True
         if has_ended:
-            self.follow_ups.ask(queue)
+            self.follow_ups[queue].ask()
 
     def _swept(self, queue: str, swept: Swept) -> None:
         self.outlook.promise(queue, self.clock(), swept.next_due_in_ms)

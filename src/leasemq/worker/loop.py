@@ -19,6 +19,7 @@ from leasemq.backend import Backend
 from leasemq.clock import Clock, boot_ms
 from leasemq.events import Draining, Observer, WorkerStopped
 from leasemq.logs import herald_for, this_worker
+from leasemq.worker.aside import advance_due, release_strays_within, take_late, take_the_last
 from leasemq.worker.company import THIS_PROCESS, Company, Entry
 from leasemq.worker.crew import Crew, health_of
 from leasemq.worker.health import Health
@@ -155,18 +156,21 @@ class Worker:
     async def _claim_until_stopped(self, crew: Crew) -> None:
         """Claim into free slots, many with one claim, from the queue whose turn it is."""
         await crew.is_hearing.wait()  # what is pushed during the first claim must not be lost
-        while not self._stopping.is_set():
-            crew.attempts.raise_bug()
-            for due in crew.outlook.due(self._clock()):
-                await crew.advance(due)
-            if crew.suspect_queue is not None and (suspect := await make_way(crew)) is not None:
-                await self._claim(crew, suspect, crew.attempts.room)
-            room = crew.room
-            queue = crew.outlook.next(self._clock()) if room else None
-            if queue is None:
-                await crew.attention(crew.outlook.wait_ms(self._clock(), has_room=room > 0))
-            else:
-                await self._claim(crew, queue, min(room, self.settings.claim_most))
+        async with asyncio.TaskGroup() as aside:  # for what need not hold up the other queues
+            crew.claims.aside = aside
+            while not self._stopping.is_set():
+                crew.attempts.raise_bug()
+                take_late(crew)
+                advance_due(crew, aside)
+                if crew.suspect_queue is not None and (suspect := await make_way(crew)) is not None:
+                    await self._claim(crew, suspect, crew.attempts.room)
+                room = crew.room
+                queue = crew.outlook.next(self._clock()) if room > 0 else None
+                if queue is None:
+                    await crew.attention(crew.outlook.wait_ms(self._clock(), has_room=room > 0))
+                else:
+                    await self._claim(crew, queue, min(room, self.settings.claim_most))
+            await take_the_last(crew)
 
     async def _claim(self, crew: Crew, queue: str, limit: int) -> None:
         """Ask one queue, and start what it gives; a suspect only if this process holds nothing at all."""
@@ -176,10 +180,8 @@ class Worker:
         crew.outlook.begin_asking(queue, self._clock())
         answered = await crew.claims.claim(queue, limit, takes_suspect=entry is Entry.ALONE)
         if answered is not None:
-            crew.take(queue, answered)  # starts what came, unless it came after a stop, or far too late
+            crew.take(answered)  # starts what came, unless it came after a stop, or far too late
         crew.company.leave(crew.member, stays_alone=crew.suspect_held or crew.suspect_queue is not None)
-        if crew.claims.has_failed:
-            await crew.release_strays()
 
     async def _drain(self, crew: Crew, claiming: asyncio.Task[None]) -> None:
         """Claim no more; let what runs finish and its settlements be answered, within the drain time."""
@@ -202,7 +204,7 @@ class Worker:
         react_ms, flush_ms = hurried if self._hurry.is_set() else calm
         crew.attempts.interrupt_all()
         if crew.claims.is_asking:  # leases may have come that nobody here has heard of
-            await crew.release_strays_within(HURRY_REACT_MS)
+            await release_strays_within(crew, HURRY_REACT_MS)
         await crew.attempts.within(react_ms, lambda: crew.attempts.running == 0)
         crew.attempts.abandon_all()
         await crew.attempts.within(flush_ms, lambda: crew.attempts.held == 0)

@@ -15,6 +15,7 @@ class _View:
     is_ready: bool = True  # it may hold a job that can be claimed
     asked_ms: int = 0
     due_ms: int | None = None  # when a scheduled job is due
+    is_closed: bool = False  # it is being asked aside
 
 
 class Outlook:
@@ -56,6 +57,14 @@ class Outlook:
         """Answer the queue whose turn it is, among those that may hold jobs or were not asked for long."""
         return next_queue(self._turns, self._ready(now_ms))
 
+    def close(self, queue: str) -> None:
+        """Ask there no more until it is opened again."""
+        self._views[queue].is_closed = True
+
+    def open(self, queue: str) -> None:
+        """It can be asked again."""
+        self._views[queue].is_closed = False
+
     def begin_asking(self, queue: str, now_ms: int) -> None:
         """Note that a claim is sent. What is heard from here on counts anew, however the answer turns out."""
         view = self._views[queue]
@@ -74,12 +83,14 @@ class Outlook:
         """Answer how long nothing needs to be asked, if nothing is heard."""
         times = [view.due_ms for view in self._views.values() if view.due_ms is not None]
         if has_room:
-            times += [view.asked_ms + self._idle_ms for view in self._views.values()]
+            times += [
+                view.asked_ms + self._idle_ms for view in self._views.values() if not view.is_closed
+            ]
         return max(0, min(times, default=now_ms + self._idle_ms) - now_ms)
 
     def _ready(self, now_ms: int) -> set[str]:
         return {
             queue
             for queue, view in self._views.items()
-            if view.is_ready or view.asked_ms + self._idle_ms <= now_ms
+            if not view.is_closed and (view.is_ready or view.asked_ms + self._idle_ms <= now_ms)
         }

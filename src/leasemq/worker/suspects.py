@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from leasemq.events import MakingWay
+from leasemq.worker.aside import take_late
 from leasemq.worker.crew import Crew
 
 
@@ -19,6 +20,7 @@ async def make_way(crew: Crew) -> str | None:
     while crew.attempts.held or crew.company.has_others_busy(crew.member):
         crew.company.reserve(crew.member)
         await crew.attention(max(1, asked_ms + keep_ms - crew.clock()))
+        take_late(crew)
         if crew.stopping.is_set():
             break
         if queue is None or crew.clock() - asked_ms < keep_ms:

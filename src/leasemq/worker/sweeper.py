@@ -24,17 +24,19 @@ _MINOR = (Chore.ADVANCE, Chore.FOLLOW_UP, Chore.PRUNE)
 
 
 class Sweeper:
-    """Sweeps at a steady pace, from a random phase, so that many workers do not sweep at once.
+    """Sweeps one queue at a steady pace, from a random phase, so that many workers do not sweep at once.
 
     Each step looks for expired leases, unless a claim has just done so. The other kinds of work go along
     while the queue is in use, and take turns, far apart, while it is quiet: an idle worker costs its
     backend next to nothing. Between two steps it looks where a lease is expected to end (a claim that came
     back short has said when), prunes what this worker's own jobs have left, and goes on with the kinds of
-    work that reached their bound: queue by queue and bound by bound, so that no flood holds up the others.
+    work that reached their bound: bound by bound, so that no flood holds up the others. Each queue has a
+    sweeper, so that none waits for another that cannot be reached.
     """
 
     def __init__(
         self,
+        queue: str,
         sweep: Sweep,
         link: Link,
         dice: Dice,
@@ -43,44 +45,44 @@ class Sweeper:
         every_ms: int,
         on_swept: Callable[[str, Swept], None],
     ) -> None:
+        self._queue = queue
         self._sweep = sweep
         self._link = link
         self._dice = dice
         self._clock = clock
-        self._lapses: dict[str, int] = {}  # when a lease of the queue can end, as last heard
-        self._told_ms: dict[str, int] = {}  # when that was
+        self._lapse_ms: int | None = None  # when a lease of the queue can end, as last heard
+        self._told_ms: int | None = None  # when that was
         self._is_told = asyncio.Event()
         self._every_ms = every_ms
         self._on_swept = on_swept
-        self._in_use = set(sweep.queues)  # at first: who was here before may have left work of any kind
-        self._unfinished: dict[str, frozenset[Chore]] = {}
-        self._owed = {queue: Owed(clock) for queue in sweep.queues}
+        self._is_in_use = True  # at first: who was here before may have left work of any kind
+        self._unfinished = frozenset[Chore]()
+        self._owed = Owed(clock)
         self._steps = 0
 
-    def note_use(self, queue: str, settlements: Iterable[Settlement]) -> None:
+    def note_use(self, settlements: Iterable[Settlement]) -> None:
         """Ends of attempts were stored on this queue."""
-        self._sweep.note_write()
-        self._in_use.add(queue)
-        if self._owed[queue].add(settlements):
+        self._sweep.note_write(self._queue)
+        self._is_in_use = True
+        if self._owed.add(settlements):
             self._is_told.set()
 
-    def expect(self, queue: str, lapse_in_ms: int | None) -> None:
+    def expect(self, lapse_in_ms: int | None) -> None:
         """The first running lease of this queue ends then, if nobody renews it; None: none runs."""
-        self._told_ms[queue] = self._clock()
+        self._told_ms = self._clock()
         if lapse_in_ms is None:
-            self._lapses.pop(queue, None)
+            self._lapse_ms = None
             return
         jitter_ms = int(self._dice.roll() * LAPSE_JITTER_MS)
-        self._lapses[queue] = self._clock() + lapse_in_ms + 1 + jitter_ms
+        self._lapse_ms = self._clock() + lapse_in_ms + 1 + jitter_ms
         self._is_told.set()
 
     async def run(self) -> None:
         """Sweep for ever."""
         await self._rest(int(self._dice.roll() * self._every_ms))
         while True:
-            for queue in self._sweep.queues:
-                if chores := self._chores(queue):
-                    await self._step(queue, chores)
+            if chores := self._chores():
+                await self._step(chores)
             self._steps += 1
             await self._rest(self._every_ms)
 
@@ -89,70 +91,62 @@ class Sweeper:
         until_ms = self._clock() + rest_ms
         while self._clock() < until_ms:
             self._is_told.clear()
-            for queue in self._sweep.queues:
-                if urgent := self._urgent(queue):
-                    await self._step(queue, urgent)
-            dues = [owed.due_ms for owed in self._owed.values()]
-            next_ms = min(
-                [until_ms, *self._lapses.values(), *(due_ms for due_ms in dues if due_ms is not None)]
-            )
+            if urgent := self._urgent():
+                await self._step(urgent)
+            times = (until_ms, self._lapse_ms, self._owed.due_ms)
+            next_ms = min(at_ms for at_ms in times if at_ms is not None)
             wait_ms = 0 if self._unfinished else max(0, next_ms - self._clock())
             with suppress(TimeoutError):
                 async with asyncio.timeout(wait_ms / 1_000):
                     await self._is_told.wait()
         await asyncio.sleep(0)
 
-    def _urgent(self, queue: str) -> Collection[Chore]:
+    def _urgent(self) -> Collection[Chore]:
         """Answer what is not to wait for the next step; with the rest of a flood goes a look for the dead."""
-        chores = set(self._unfinished.get(queue, ()))
-        if self._owed[queue].is_due:
+        chores = set(self._unfinished)
+        if self._owed.is_due:
             chores.add(Chore.PRUNE)
-        if chores or self._has_lapsed(queue):
+        if chores or self._has_lapsed():
             chores.add(Chore.RECOVER)
         return chores
 
-    def _has_lapsed(self, queue: str) -> bool:
-        at_ms = self._lapses.get(queue)
-        return at_ms is not None and at_ms <= self._clock()
+    def _has_lapsed(self) -> bool:
+        return self._lapse_ms is not None and self._lapse_ms <= self._clock()
 
-    async def _step(self, queue: str, chores: Collection[Chore]) -> None:
-        who = f"sweep {queue}"
-        if self._has_lapsed(queue):
-            del self._lapses[queue]
+    async def _step(self, chores: Collection[Chore]) -> None:
+        who = f"sweep {self._queue}"
+        if self._has_lapsed():
+            self._lapse_ms = None
         try:
-            swept = await self._sweep.step(queue, chores)
+            swept = await self._sweep.step(self._queue, chores)
         except (BackendUnavailable, IndeterminateWrite) as error:
             self._link.failed(who, error)
             await self._link.pause(who)
-            self._unfinished[queue] = frozenset(chores)
+            self._unfinished = frozenset(chores)
             return
         self._link.worked(who)
         if swept.recover_in_ms is not None:
-            self._lapses[queue] = self._clock() + swept.recover_in_ms
+            self._lapse_ms = self._clock() + swept.recover_in_ms
         if Chore.PRUNE in chores:
-            self._owed[queue].pay(self._sweep.prune_batch)
-        unfinished = swept.unfinished
+            self._owed.pay(self._sweep.prune_batch)
+        self._unfinished = swept.unfinished
         if swept.recovered:  # the dead may have left follow-ups too
-            unfinished |= {Chore.FOLLOW_UP}
-        if unfinished:
-            self._unfinished[queue] = unfinished
-        else:
-            self._unfinished.pop(queue, None)
-        self._on_swept(queue, swept)
+            self._unfinished |= {Chore.FOLLOW_UP}
+        self._on_swept(self._queue, swept)
 
-    def _chores(self, queue: str) -> Collection[Chore]:
-        if queue in self._in_use:
-            self._in_use.discard(queue)
+    def _chores(self) -> Collection[Chore]:
+        if self._is_in_use:
+            self._is_in_use = False
             return tuple(Chore)
         turn, is_between = divmod(self._steps, QUIET_STEPS)
         minor = () if is_between else (_MINOR[turn % len(_MINOR)],)
         # A claim that came back short has just looked at the leases, and said when to look again.
-        is_told = self._clock() - self._told_ms.get(queue, -self._every_ms) < self._every_ms
+        is_told = self._told_ms is not None and self._clock() - self._told_ms < self._every_ms
         return minor if is_told else (Chore.RECOVER, *minor)
 
 
 class FollowUps:
-    """Carries out what the worker's own settlements left in the outbox, right after them.
+    """Carries out what the worker's own settlements left in the outbox of one queue, right after them.
 
     No answer of the backend says whether an end had dependants, and a look costs a round trip. So: a look
     follows every terminal settlement, but after one that found nothing the next waits a second. A worker
@@ -160,24 +154,23 @@ class FollowUps:
     does the one after a child was offered.
     """
 
-    def __init__(self, backend: Backend, link: Link, herald: Herald, *, batch: int) -> None:
+    def __init__(self, queue: str, backend: Backend, link: Link, herald: Herald, *, batch: int) -> None:
+        self._queue = queue
         self._backend = backend
         self._link = link
         self._herald = herald
         self._batch = batch
-        self._asked: set[str] = set()
         self._is_asked = asyncio.Event()
         self._is_sure = asyncio.Event()
 
-    def ask(self, queue: str) -> None:
+    def ask(self) -> None:
         """A job of this queue has ended."""
-        self._asked.add(queue)
         self._is_asked.set()
 
-    def ask_now(self, queue: str) -> None:
+    def ask_now(self) -> None:
         """A job of this queue has left something to do: look without waiting."""
         self._is_sure.set()
-        self.ask(queue)
+        self._is_asked.set()
 
     async def run(self) -> None:
         """Look when asked, for ever."""
@@ -185,29 +178,25 @@ class FollowUps:
             await self._is_asked.wait()
             self._is_asked.clear()
             self._is_sure.clear()
-            queues, self._asked = self._asked, set()
-            found = 0
-            for queue in sorted(queues):
-                found += await self._look(queue)
-            if not found:
+            if not await self._look():
                 with suppress(TimeoutError):
                     async with asyncio.timeout(EMPTY_OUTBOX_MS / 1_000):
                         await self._is_sure.wait()
 
-    async def _look(self, queue: str) -> int:
-        who = f"outbox {queue}"
+    async def _look(self) -> int:
+        who = f"outbox {self._queue}"
         try:
-            found = await follow_up(self._backend, queue, self._batch)
+            found = await follow_up(self._backend, self._queue, self._batch)
         except (BackendUnavailable, IndeterminateWrite) as error:
             self._link.failed(who, error)
-            self.ask(queue)
+            self.ask()
             await self._link.pause(who)
             return 1
         except LeaseMQError as error:
             told = f"{type(error).__name__}: {error}"
-            self._herald.tell(SweepFailed(queue=queue, chore=Chore.FOLLOW_UP.value, error=told))
+            self._herald.tell(SweepFailed(queue=self._queue, chore=Chore.FOLLOW_UP.value, error=told))
             found = 0
         self._link.worked(who)
         if found >= self._batch:
-            self.ask(queue)
+            self.ask()
         return found
