@@ -274,6 +274,34 @@ async def test_a_stale_holder_keeps_what_it_holds_while_another_has_its_job_in_a
     assert list(settled) == [Settled.LOST, Settled.APPLIED, Settled.APPLIED]
 
 
+@pytest.mark.promise("P-82")
+@pytest.mark.parametrize("blocks", [False, True])
+async def test_nobody_waits_for_a_transaction_that_is_the_first_to_use_a_queue(
+    backend: PostgresBackend, served: ServedStore, blocks: bool
+) -> None:
+    other = from_url(served.url)
+    async with backend.transaction(blocks=blocks, idle_ms=30_000) as joined:
+        await joined.enqueue("fresh", [builders.new_job("mine")])
+        await other.enqueue("fresh", [builders.new_job("theirs")])
+        await joined.commit()
+    await other.close()
+
+    assert (await backend.counts("fresh")).waiting == 2
+
+
+async def test_a_transaction_with_a_snapshot_of_its_own_enqueues_in_a_queue_that_is_new(
+    backend: PostgresBackend, served: ServedStore
+) -> None:
+    conninfo = located(served.url).conninfo
+    async with await psycopg.AsyncConnection.connect(conninfo) as session:
+        await session.set_isolation_level(psycopg.IsolationLevel.REPEATABLE_READ)
+        joined = backend.joined(session)
+        await joined.enqueue("fresh", [builders.new_job("j")])
+        await joined.commit()
+
+    assert (await backend.counts("fresh")).waiting == 1
+
+
 @pytest.mark.promise("P-04")
 async def test_a_session_in_a_block_of_its_own_is_refused_and_not_in_doubt(
     backend: PostgresBackend, served: ServedStore

@@ -77,6 +77,7 @@ class PostgresBackend:
         self._store = Store(settings=settings, executor=self._executor)
         self._store_id = ""
         self._resting = Resting()
+        self._known_queues: set[str] = set()
 
     async def prepare(self) -> Capabilities:
         """See `Backend.prepare`. Opens a closed backend again."""
@@ -299,4 +300,5 @@ class PostgresBackend:
             catalogue=self._functions,
             resting=self._resting,
             store_id=self._store_id,
+            known_queues=self._known_queues,
         )

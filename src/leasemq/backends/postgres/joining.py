@@ -33,8 +33,10 @@ from leasemq.backends.postgres.settings import Settings
 from leasemq.backends.postgres.store import Store
 from leasemq.backends.postgres.wire import Row, conninfo_of
 from leasemq.errors import BackendUnavailable, IndeterminateWrite, InvalidSession, LeaseMQError
+from leasemq.protocol.checks import check_new_jobs
 from leasemq.protocol.model import Enqueued, Fence, NewJob, Renewal, Settled, Settlement
 
+_KNOWN_AT_MOST = 10_000
 _ANSWERS = {1: Renewal.HELD, 2: Renewal.CANCEL_REQUESTED, 3: Renewal.LOST}
 
 
@@ -46,6 +48,7 @@ class Target:
     catalogue: Catalogue
     resting: Resting
     store_id: str
+    known_queues: set[str]  # that are registered for good; filled as they are met
 
 
 class PostgresJoined:
@@ -62,7 +65,31 @@ class PostgresJoined:
 
     async def enqueue(self, queue: str, jobs: Sequence[NewJob]) -> Sequence[Enqueued]:
         """See `Joined.enqueue`."""
+        if jobs and queue not in self._target.known_queues:
+            check_new_jobs(queue, jobs)
+            await self._register(queue)
         return await accepting.enqueue(self._store, queue, jobs)
+
+    async def _register(self, queue: str) -> None:
+        """Register a new queue in a transaction of its own, or all who enqueue there would wait for this one.
+
+        Where that fails this one registers it after all.
+        """
+        ((is_new,),) = await self._store.call("is_new_queue", queue)
+        if is_new:
+            target = self._target
+            with suppress(LeaseMQError):
+                async with transaction(
+                    target, blocks=not self.is_async, idle_ms=target.settings.lock_ms
+                ) as apart:
+                    await apart.open_queue(queue)
+                    await apart.commit()
+        elif len(self._target.known_queues) < _KNOWN_AT_MOST:
+            self._target.known_queues.add(queue)
+
+    async def open_queue(self, queue: str) -> None:
+        """Register a queue, if it is new."""
+        await self._store.call("open_queue", queue)
 
     async def check(self, queue: str, job_id: str, fence: Fence) -> Renewal:
         """See `Joined.check`."""
