@@ -81,3 +81,31 @@ class SlowRenewer:
 
     def close(self) -> None:
         """See `Renewer.close`."""
+
+
+@pytest.mark.promise("P-11", "P-19", "P-115")
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_no_renewal_is_refused_because_the_job_was_just_settled_by_the_same_worker(
+    theatre: Theatre, *, is_lost: bool
+) -> None:
+    """Its answer stays out for longer than a heartbeat, or is lost: the server was frozen."""
+
+    async def play(stage: Stage) -> None:
+        async def work() -> None:
+            await pass_time(0.1)
+
+        stage.task("work", work)
+        jobs = await stage.enqueue_many("work", [()] * 5)
+        process = stage.process(lease_ms=9_000, concurrency=5)
+        if is_lost:
+            process.wire.lose_reply("settle", times=3)
+        else:
+            process.wire.delay("settle", 4_500)
+        process.task = stage.spawn(process.worker.run())
+        await stage.until_ended(*jobs)
+        await stage.pass_time(10)
+        assert (await stage.backend.counts("q")).refused == 0
+        assert process.wire.calls["renew"] == 0
+        assert await process.stop() == 0
+
+    theatre(play)

@@ -86,6 +86,52 @@ def test_flaps_are_told_as_what_they_are_and_not_per_try(theatre: Theatre) -> No
     theatre(play)
 
 
+@pytest.mark.promise("P-82")
+def test_a_connection_that_flaps_writes_no_line_for_each_time(theatre: Theatre) -> None:
+    async def play(stage: Stage) -> None:
+        async def work() -> None:
+            await pass_time(0.05)
+
+        stage.task("work", work)
+        process = stage.start(lease_ms=LEASE_MS, queues=("q", "r"))
+        await stage.pass_time(1)
+        jobs = await stage.enqueue_many("work", [()] * 1_000)
+        for _ in range(40):
+            process.wire.is_down = True
+            await stage.pass_time(0.1)
+            process.wire.is_down = False
+            await stage.pass_time(0.4)
+        assert len(process.events(BackendLost)) <= 2
+        await stage.until_ended(*jobs)
+        await stage.pass_time(10)
+        assert len(process.events(BackendBack)) == len(process.events(BackendLost))
+        assert process.worker.health().is_connected
+
+    theatre(play)
+
+
+@pytest.mark.promise("P-82", "P-84")
+@pytest.mark.parametrize("seconds", [0.05, 1.0])
+def test_a_busy_worker_is_connected_again_though_what_could_not_be_renewed_is_long_over(
+    theatre: Theatre, seconds: float
+) -> None:
+    async def play(stage: Stage) -> None:
+        async def work(seconds: float) -> None:
+            await pass_time(seconds)
+
+        stage.task("work", work)
+        await stage.enqueue_many("work", [(4.0,), *[(seconds,)] * int(30 / seconds)])
+        process = stage.start(lease_ms=9_000, concurrency=2)
+        process.wire.lose_request("renew", times=1_000)
+        await stage.pass_time(4.5)
+        assert process.events(BackendLost)
+        await stage.pass_time(1.5)
+        assert process.worker.health().is_connected
+        assert len(process.events(BackendBack)) == 1
+
+    theatre(play)
+
+
 @pytest.mark.promise("P-20", "P-22", "B54")
 def test_a_thousand_jobs_that_fail_together_return_spread_out(theatre: Theatre) -> None:
     async def play(stage: Stage) -> None:

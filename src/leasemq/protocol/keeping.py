@@ -50,9 +50,9 @@ def held_since(held: Held, sent_ms: int) -> Held:
 def settling_since(held: Held, sent_ms: int) -> Held:
     """Answer the lease while its settlement is under way: a renewal would be refused by its own end.
 
-    An answer that stays out for a heartbeat counts as lost, and the lease is renewed again.
+    An answer that stays out for a heartbeat counts as lost, and the lease is renewed again, in good time.
     """
-    return replace(held, renew_at_ms=max(held.renew_at_ms, sent_ms + held.heartbeat_ms))
+    return replace(held, renew_at_ms=max(held.renew_at_ms, sent_ms + held.heartbeat_ms, _late_ms(held)))
 
 
 def left_alone(held: Held) -> Held:
@@ -61,9 +61,17 @@ def left_alone(held: Held) -> Held:
 
 
 def unsettled(held: Held) -> Held:
-    """Answer the lease after its settlement did not get through: renewed when it would have been without."""
+    """Answer the lease after its settlement did not get through, and may have been written all the same.
+
+    It is repeated soon. A renewal before that might be refused, and noted on the job for nothing.
+    """
+    return replace(held, renew_at_ms=_late_ms(held))
+
+
+def _late_ms(held: Held) -> int:
+    """Answer when to renew a lease that is likely to be settled first: a heartbeat before it is too late."""
     sent_ms = held.stop_at_ms - held.lease_ms + margin_ms(held.lease_ms, held.heartbeat_ms)
-    return replace(held, renew_at_ms=min(held.renew_at_ms, sent_ms + held.heartbeat_ms))
+    return max(sent_ms + held.heartbeat_ms, held.stop_at_ms - held.heartbeat_ms)
 
 
 def ended(held: Held) -> Held:

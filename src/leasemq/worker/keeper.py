@@ -183,7 +183,8 @@ class Keeper:
         with self._lock:
             due = to_renew(self._kept(), now_ms)
             self._in_flight = frozenset(held.serial for held in due)
-            has_nothing_left = self._failures > 0 and not self._table
+            # What is being settled counts as well: without it nobody knows whether the backend is back.
+            has_nothing_left = self._failures > 0 and not to_renew(self._table.values(), now_ms)
         if due:
             self._ask(due)
         elif has_nothing_left:  # what could not be renewed has ended: nothing here waits for the backend
