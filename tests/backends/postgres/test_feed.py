@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import replace
 
 import psycopg
 import pytest
@@ -173,7 +174,8 @@ async def test_the_feed_is_read_while_a_sweep_is_at_work(
     clock.advance(1_000)
     await backend.enqueue(QUEUE, [new_job("k")])
     slow.execute(placed("SELECT FROM {s}.slip FOR UPDATE", settings.schema))
-    pruning = asyncio.create_task(backend.prune(QUEUE, 10))
+    stubborn = PostgresBackend(replace(settings, lock_ms=60_000))  # gives nobody a turn in between
+    pruning = asyncio.create_task(stubborn.prune(QUEUE, 10))
     waits = "SELECT FROM pg_stat_activity WHERE application_name = %s AND wait_event_type = 'Lock'"
     await becomes(lambda: operator.execute(waits, (settings.schema,)).fetchall(), "it waits for the result")
     events = await told(backend)
@@ -183,3 +185,29 @@ async def test_the_feed_is_read_while_a_sweep_is_at_work(
     assert is_at_work
     assert len(events) == 5
     assert await pruning == 1
+    await stubborn.close()
+
+
+@pytest.mark.promise("P-62", "P-94", "B22")
+async def test_one_sweep_catches_up_with_more_steps_than_it_takes_at_once(
+    backend: PostgresBackend, settings: Settings, schema: str, operator: Operator
+) -> None:
+    few = PostgresBackend(replace(settings, event_limit=10))
+    await backend.enqueue(QUEUE, [new_job("j")])
+    for statement in (
+        "INSERT INTO {s}.tally (queue, accepted, waiting)"
+        " SELECT q.key, 1, 1 FROM {s}.queue AS q, generate_series(1, 110000)",
+        "INSERT INTO {s}.event (queue, count, seq, at_ms, ids, lives, whats, attempts)"
+        " SELECT q.key, 1, nextval('{s}.event_seq'), 0, '{j}', '{1}', '{12}', '{0}'"
+        " FROM {s}.queue AS q, generate_series(1, 110000)",
+    ):
+        operator.execute(placed(statement, schema))
+    await few.prune(QUEUE, 10)
+    await few.close()
+    left = operator.execute(
+        placed("SELECT (SELECT count(*) FROM {s}.tally), (SELECT count(*) FROM {s}.event)", schema)
+    ).fetchall()
+
+    assert left[0][0] < 20
+    assert left[0][1] <= 10
+    assert (await backend.counts(QUEUE)).accepted == 110_001

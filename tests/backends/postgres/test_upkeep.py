@@ -90,6 +90,26 @@ async def test_of_many_processes_one_vacuums_at_a_time(
 
 
 @pytest.mark.promise("P-94", "B22")
+async def test_a_pass_that_failed_is_not_begun_again_at_once(
+    executor: Executor, operator: Operator, schema: str
+) -> None:
+    hasty, patient = Upkeep(executor, every_ms=0, pause_ms=0), Upkeep(executor, every_ms=0)
+    await executor.close()
+    for upkeep in (hasty, patient):
+        upkeep.moved(MOVED_AT_LEAST)
+        await upkeep.close()
+    executor.open()
+    patient.moved(MOVED_AT_LEAST)
+    await patient.close()
+    before = passes(operator, schema)
+    hasty.moved(MOVED_AT_LEAST)
+    await once(executor, operator, schema, hasty)
+
+    assert before == {}
+    assert passes(operator, schema)["ready"] == 1
+
+
+@pytest.mark.promise("P-94", "B22")
 async def test_a_long_vacuum_is_not_cut_short_as_other_statements_are(executor: Executor) -> None:
     ((longest,),) = await executor.run(_asked("vacuum"))
     ((others,),) = await executor.run(_asked("look"))

@@ -52,7 +52,7 @@ SHAPES: Mapping[str, LaneShape] = {
     UPKEEP: LaneShape(connections=1, statement_ms=600_000),  # a vacuum that is cut short was for nothing
 }
 
-_UPKEEP = frozenset({"prune", "drain", "purge", "obliterate", "vacuum"})
+_UPKEEP = frozenset({"prune", "tidy", "drain", "purge", "obliterate", "vacuum"})
 
 
 def lane_of(routine: Routine) -> str:

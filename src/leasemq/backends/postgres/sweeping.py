@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from leasemq.backends.postgres.store import Store
 
+_MOST_ROUNDS = 20  # of one sweep, over what others add faster than one step forgets
+
 
 async def prune(store: Store, queue: str, limit: int, event_age_ms: int, newest: int) -> int:
     """See `Work.prune`."""
-    ((taken,),) = await store.call(
+    ((taken, has_more),) = await store.call(
         "prune",
         *(
             store.now_ms,
@@ -19,4 +21,10 @@ async def prune(store: Store, queue: str, limit: int, event_age_ms: int, newest:
             store.settings.event_limit,
         ),
     )
+    for _ in range(_MOST_ROUNDS):
+        if not has_more:
+            break
+        ((has_more,),) = await store.call(
+            "tidy", store.now_ms, queue, event_age_ms, store.settings.event_limit
+        )
     return int(taken)

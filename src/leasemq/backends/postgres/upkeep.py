@@ -12,11 +12,13 @@ import asyncio
 
 from leasemq.backends.postgres.executor import Executor
 from leasemq.backends.postgres.routine import Routine
+from leasemq.clock import boot_ms
 from leasemq.errors import BackendUnavailable, IndeterminateWrite
 
 MOVED_AT_LEAST = 10_000  # dead rows of this process that are worth a pass at once
 MOVED_AT_PRUNE = 500  # and at a sweep
 EVERY_MS = 3_000  # for all processes together
+PAUSE_MS = 60_000  # of this process after one that failed: what takes long is not begun again and again
 _HOT = ("ready", "active", "scheduled", "tally")
 _TURN = "vacuum"
 
@@ -27,9 +29,11 @@ class Upkeep:
     Its task is born outside a TaskGroup: nobody waits for it but `close`.
     """
 
-    def __init__(self, executor: Executor, *, every_ms: int = EVERY_MS) -> None:
+    def __init__(self, executor: Executor, *, every_ms: int = EVERY_MS, pause_ms: int = PAUSE_MS) -> None:
         self._executor = executor
         self._every_ms = every_ms
+        self._pause_ms = pause_ms
+        self._not_before_ms = 0
         self._moved = 0
         self._vacuuming: asyncio.Task[None] | None = None
         schema = executor.settings.quoted_schema
@@ -59,7 +63,7 @@ class Upkeep:
             await asyncio.wait({self._vacuuming})
 
     def _begin(self) -> None:
-        if self._vacuuming is None:
+        if self._vacuuming is None and boot_ms() >= self._not_before_ms:
             self._moved = 0
             self._vacuuming = asyncio.get_running_loop().create_task(self._vacuum())
             self._vacuuming.add_done_callback(self._ended)
@@ -74,4 +78,4 @@ class Upkeep:
             if await self._executor.call("take_turn", _TURN, self._every_ms):
                 await self._executor.run(self._routine)
         except (BackendUnavailable, IndeterminateWrite):
-            return  # there are more dead rows to come
+            self._not_before_ms = boot_ms() + self._pause_ms

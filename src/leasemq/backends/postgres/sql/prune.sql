@@ -1,22 +1,22 @@
 -- Remove what is past its retention: unique keys whose window is over, events, terminal records or their results,
 -- records beyond the newest of each terminal state, and results without a record. Folds the counts.
 -- In: p_now, p_channel, p_queue, p_limit, p_event_age_ms, p_newest, p_event_limit
--- Out: how many records and results it took
+-- Out: taken (records and results), has_more (counts to fold or events to forget)
 CREATE FUNCTION {self}(
     p_now bigint, p_channel text, p_queue text, p_limit integer, p_event_age_ms bigint, p_newest bigint,
     p_event_limit bigint
-) RETURNS bigint LANGUAGE plpgsql AS $$
+) RETURNS TABLE (taken bigint, has_more boolean) LANGUAGE plpgsql AS $$
 DECLARE
     v_queue integer := {queue_key}(p_queue);
     v_now bigint := {now_ms}(p_now);
     v_lapsed bigint[];
     v_retired bigint[];
-    v_taken bigint;
     v_beyond bigint[];
     r record;
 BEGIN
     IF v_queue IS NULL THEN
-        RETURN 0;
+        RETURN QUERY SELECT 0::bigint, false;
+        RETURN;
     END IF;
     DELETE FROM {schema}.hold AS h USING (
         SELECT o.key FROM {schema}.hold AS o
@@ -32,7 +32,7 @@ BEGIN
         SELECT u.key FROM unnest(v_lapsed) WITH ORDINALITY AS u (key, n)
         WHERE EXISTS (SELECT FROM {schema}.ended AS e WHERE e.job = u.key AND e.keep_until_ms <= v_now) ORDER BY u.n
     );
-    v_taken := cardinality(v_lapsed);
+    taken := cardinality(v_lapsed);
     UPDATE {schema}.ended AS e SET result = NULL, prune_ms = e.keep_until_ms
     WHERE e.job = ANY(v_lapsed) AND e.keep_until_ms > v_now AND e.prune_ms <= v_now;
     PERFORM {drop_jobs}(v_queue, p_queue, v_retired, true, v_now);
@@ -50,20 +50,18 @@ BEGIN
     LOOP
         v_beyond := {lock_ended}(ARRAY(
             SELECT e.job FROM {schema}.ended AS e WHERE e.queue = v_queue AND e.state = r.state
-            ORDER BY e.queue, e.state, e.ended_ms, e.job LIMIT least(r.stored - p_newest, p_limit - v_taken)
+            ORDER BY e.queue, e.state, e.ended_ms, e.job LIMIT least(r.stored - p_newest, p_limit - taken)
         ), true);
         PERFORM {drop_jobs}(v_queue, p_queue, v_beyond, false, v_now);
-        v_taken := v_taken + cardinality(v_beyond);
+        taken := taken + cardinality(v_beyond);
         v_retired := v_retired || v_beyond;
     END LOOP;
-    v_taken := v_taken + {lapse_slips}(v_queue, v_now, p_limit, p_newest);
-    PERFORM {fold}(v_queue, 50000);
-    -- Last, since readers of the feed wait for it.
-    PERFORM {trim_events}(v_queue, v_now - p_event_age_ms, p_event_limit, 50000);
+    taken := taken + {lapse_slips}(v_queue, v_now, p_limit, p_newest);
+    has_more := {tidy}(p_now, p_queue, p_event_age_ms, p_event_limit);
     IF cardinality(v_retired) > 0 THEN
         PERFORM {push}(p_channel, p_queue, false, NULL, NULL, NULL, NULL);
     END IF;
-    RETURN v_taken;
+    RETURN NEXT;
 END
 $$ SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET plan_cache_mode = force_generic_plan;

@@ -1,15 +1,16 @@
 -- Forget the events of a queue that are too old, or too many; of the oldest so many rows at most.
 -- In: p_queue, p_until (what happened up to here is too old), p_event_limit (how many are kept), p_rows
--- Out: nothing
+-- Out: whether there may be more
 CREATE FUNCTION {self}(p_queue integer, p_until bigint, p_event_limit bigint, p_rows integer)
-RETURNS void LANGUAGE plpgsql AS $$
+RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     v_newest bigint;
     v_floor bigint;
     v_until bigint;
+    v_gone bigint;
 BEGIN
     IF NOT EXISTS (SELECT FROM {schema}.event WHERE queue = p_queue) THEN
-        RETURN;
+        RETURN false;
     END IF;
     v_newest := {number_events}(p_queue, p_rows);
     SELECT f.floor INTO v_floor FROM {schema}.feed AS f WHERE f.queue = p_queue FOR UPDATE;
@@ -26,7 +27,14 @@ BEGIN
     DELETE FROM {schema}.event AS e
     WHERE e.queue = p_queue AND e.first IS NOT NULL AND e.first <= least(v_floor, v_until)
     AND e.first + e.count - 1 <= v_floor;
+    GET DIAGNOSTICS v_gone = ROW_COUNT;
     UPDATE {schema}.feed AS f SET floor = v_floor WHERE f.queue = p_queue AND f.floor < v_floor;
+    RETURN v_gone >= p_rows OR (
+        SELECT count(*) FROM (
+            SELECT FROM {schema}.event AS e WHERE e.queue = p_queue AND e.first IS NULL
+            ORDER BY e.queue, e.seq LIMIT p_rows
+        ) AS f
+    ) >= p_rows;
 END
 $$ SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET plan_cache_mode = force_generic_plan;
