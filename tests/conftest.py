@@ -13,6 +13,7 @@ from blockbuster import BlockBuster
 
 from leasemq.testing.promises import read_catalogue
 from tests.servers.depot import DEPOT, Depot
+from tests.servers.stores import SERVED, ServedStore, served_store
 
 pytest.register_assert_rewrite("leasemq.testing.conformance")
 
@@ -84,3 +85,28 @@ def no_blocking_call_in_the_loop() -> Iterator[None]:
         function.can_block_in("leasemq/backends/sqlite/transacting.py", "run_here")
     yield
     watch.deactivate()
+
+
+@pytest.fixture(scope="session")
+def served_stores() -> Iterator[dict[str, ServedStore]]:
+    """One store per server and process of tests, made at its first use."""
+    stores: dict[str, ServedStore] = {}
+    yield stores
+    for store in stores.values():
+        store.drop()
+
+
+@pytest.fixture
+def served(
+    backend_name: str, served_stores: dict[str, ServedStore], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[ServedStore | None]:
+    """The store of a backend that needs a server, cleared afterwards; None for the others."""
+    if backend_name not in SERVED:
+        yield None
+        return
+    if backend_name not in served_stores:
+        served_stores[backend_name] = served_store(backend_name)
+    store = served_stores[backend_name]
+    store.lend_sessions(monkeypatch)
+    yield store
+    store.clear()

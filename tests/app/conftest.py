@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from leasemq import App
 from tests.app.holder import Holder
-from tests.servers.stores import SERVED, ServedStore, chosen, fresh_url, served_store
+from tests.servers.stores import SERVED, ServedStore, chosen, fresh_url
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -26,15 +25,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def backend_name(request: pytest.FixtureRequest) -> str:
     """Which backend the test runs on."""
     return str(request.param)
-
-
-@pytest.fixture
-def served(backend_name: str) -> Iterator[ServedStore | None]:
-    """The store of a backend that needs a server; None for the others."""
-    store = served_store(backend_name) if backend_name in SERVED else None
-    yield store
-    if store is not None:
-        store.drop()
 
 
 @pytest.fixture

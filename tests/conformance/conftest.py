@@ -23,7 +23,7 @@ from leasemq.testing.conformance.store import (
     PlantCorruption,
 )
 from leasemq.testing.manual_clock import ManualClock
-from tests.servers.stores import SERVED, ServedStore, chosen, served_store
+from tests.servers.stores import ServedStore, chosen
 
 MEMORY_PACKAGE = str(Path(inspect.getfile(MemoryBackend)).parent)
 CORRUPTIONS = (  # ways in which the bytes of a stored job can be wrong
@@ -48,27 +48,6 @@ def backend_name(request: pytest.FixtureRequest) -> str:
 def store_path(tmp_path: Path) -> Path:
     """The file of the SQLite store."""
     return tmp_path / "jobs.db"
-
-
-@pytest.fixture(scope="session")
-def served_stores() -> Iterator[dict[str, ServedStore]]:
-    """One store per server and process of tests, made at its first use."""
-    stores: dict[str, ServedStore] = {}
-    yield stores
-    for store in stores.values():
-        store.drop()
-
-
-@pytest.fixture
-def served(backend_name: str, served_stores: dict[str, ServedStore]) -> Iterator[ServedStore | None]:
-    """The store of a backend that needs a server, cleared afterwards; None for the others."""
-    if backend_name not in SERVED:
-        yield None
-        return
-    if backend_name not in served_stores:
-        served_stores[backend_name] = served_store(backend_name)
-    yield served_stores[backend_name]
-    served_stores[backend_name].clear()
 
 
 @pytest.fixture

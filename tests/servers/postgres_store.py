@@ -15,6 +15,7 @@ from leasemq.backends.postgres.executor import Executor
 from leasemq.backends.postgres.settings import Settings, located
 from leasemq.clock import Clock
 from leasemq.testing.conformance.store import CountStatements, PlantCorruption
+from tests.servers.kept_sessions import KeptSessions
 from tests.servers.stores import counted, with_parameter
 
 # Deleting is quicker than truncating while the tables are small, and every truncation makes new files.
@@ -60,12 +61,18 @@ class PostgresStore:
         self._server = url
         self.schema = schema
         self.url = with_parameter(url, f"schema={schema}")
+        self._sessions = KeptSessions()
+        self._operator: psycopg.Connection | None = None
 
     def open(self, clock: Clock) -> Backend:
         """See `ServedStore.open`."""
         location = located(self.url)
         known = {field.name: getattr(location, field.name) for field in fields(location)}
         return PostgresBackend(Settings(**known, clock=clock))
+
+    def lend_sessions(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """See `ServedStore.lend_sessions`."""
+        self._sessions.lend(monkeypatch)
 
     def plants(self) -> list[PlantCorruption]:
         """See `ServedStore.plants`."""
@@ -75,13 +82,13 @@ class PostgresStore:
         await asyncio.to_thread(self._plant_now, corruption, queue, job_id)
 
     def _plant_now(self, corruption: str, queue: str, job_id: str) -> None:
-        with self._connected() as connection:
-            row = connection.execute(
-                "SELECT j.key FROM job j JOIN queue q ON q.key = j.queue WHERE q.name = %s AND j.id = %s",
-                (queue, job_id),
-            ).fetchone()
-            assert row is not None, f"no job {queue}/{job_id}"
-            assert connection.execute(corruption, row).rowcount == 1
+        operator = self._connected()
+        row = operator.execute(
+            "SELECT j.key FROM job j JOIN queue q ON q.key = j.queue WHERE q.name = %s AND j.id = %s",
+            (queue, job_id),
+        ).fetchone()
+        assert row is not None, f"no job {queue}/{job_id}"
+        assert operator.execute(corruption, row).rowcount == 1
 
     def counting(self, monkeypatch: pytest.MonkeyPatch) -> CountStatements:
         """See `ServedStore.counting`: each call is one request."""
@@ -89,34 +96,35 @@ class PostgresStore:
 
     def orphans(self) -> list[str]:
         """See `ServedStore.orphans`."""
-        with self._connected() as connection:
-            found = []
-            for table in PARTS_OF_A_JOB:
-                rows = connection.execute(
-                    f"SELECT job FROM {table} WHERE job NOT IN (SELECT key FROM job)"  # noqa: S608  own names
-                )
-                found += [f"{table}: job {key}" for (key,) in rows]
-            rows = connection.execute(f"SELECT key, {COUNT_OF_PLACES} FROM job")  # noqa: S608  own names
-            found += [f"job {key} is in {count} places" for key, count in rows if count != 1]
-            rows = connection.execute(
-                "SELECT h.key, h.id FROM hold h WHERE h.until_ms IS NULL AND NOT EXISTS"
-                " (SELECT 1 FROM job j WHERE j.queue = h.queue AND j.id = h.id"
-                " AND j.generation = h.generation)"
+        operator = self._connected()
+        found = []
+        for table in PARTS_OF_A_JOB:
+            rows = operator.execute(
+                f"SELECT job FROM {table} WHERE job NOT IN (SELECT key FROM job)"  # noqa: S608  own names
             )
-            found += [f"hold: key {key!r} of {job_id!r}" for key, job_id in rows]
-        return found
+            found += [f"{table}: job {key}" for (key,) in rows]
+        rows = operator.execute(f"SELECT key, {COUNT_OF_PLACES} FROM job")  # noqa: S608  own names
+        found += [f"job {key} is in {count} places" for key, count in rows if count != 1]
+        rows = operator.execute(
+            "SELECT h.key, h.id FROM hold h WHERE h.until_ms IS NULL AND NOT EXISTS"
+            " (SELECT 1 FROM job j WHERE j.queue = h.queue AND j.id = h.id"
+            " AND j.generation = h.generation)"
+        )
+        return found + [f"hold: key {key!r} of {job_id!r}" for key, job_id in rows]
 
     def clear(self) -> None:
         """See `ServedStore.clear`."""
         kept = ", ".join(f"'{name}'" for name in KEPT)
-        with self._connected() as connection:
-            connection.execute(CLEAR.format(schema=self.schema, kept=kept))
+        self._connected().execute(CLEAR.format(schema=self.schema, kept=kept))
 
     def drop(self) -> None:
         """See `ServedStore.drop`."""
-        with self._connected() as connection:
-            connection.execute(f"DROP SCHEMA IF EXISTS {self.schema} CASCADE")
+        self._sessions.end()
+        with self._connected() as operator:
+            operator.execute(f"DROP SCHEMA IF EXISTS {self.schema} CASCADE")
 
     def _connected(self) -> psycopg.Connection:
-        options = f"-c search_path={self.schema} -c client_min_messages=warning"
-        return psycopg.connect(self._server, autocommit=True, options=options)
+        if self._operator is None or self._operator.closed:
+            options = f"-c search_path={self.schema} -c client_min_messages=warning"
+            self._operator = psycopg.connect(self._server, autocommit=True, options=options)
+        return self._operator

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 
 import pytest
@@ -58,10 +57,14 @@ class RedisStore:
         self.namespace = namespace
         self.url = with_parameter(url, f"namespace={namespace}")
         self.settings = located(self.url)
+        self._open: list[redis.Redis] = []  # one per server, from the first use on
 
     def open(self, clock: Clock) -> Backend:
         """See `ServedStore.open`."""
         return RedisBackend(replace(self.settings, clock=clock))
+
+    def lend_sessions(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """See `ServedStore.lend_sessions`: a new one costs next to nothing."""
 
     def plants(self) -> list[PlantCorruption]:
         """See `ServedStore.plants`."""
@@ -75,9 +78,8 @@ class RedisStore:
 
     def _damaged(self, damage: Damage, queue: str, job_id: str) -> None:
         key = queue_prefix(self.namespace, queue) + b"j:" + short(job_id)
-        with self._clients() as clients:
-            (client,) = [one for one in clients if self._has(one, key)]
-            damage(client, key)
+        (client,) = [one for one in self._clients() if self._has(one, key)]
+        damage(client, key)
 
     @staticmethod
     def _has(client: redis.Redis, key: bytes) -> bool:
@@ -92,35 +94,33 @@ class RedisStore:
 
     def orphans(self) -> list[str]:
         """See `ServedStore.orphans`; and what does not fit the jobs in another way."""
-        with self._clients() as clients:
-            told = [line for client in clients for line in orphans(client, [*self._scan(client)])]
-            return told + [line for client in clients for line in misfits(client, self.namespace)]
+        clients = self._clients()
+        told = [line for client in clients for line in orphans(client, [*self._scan(client)])]
+        return told + [line for client in clients for line in misfits(client, self.namespace)]
 
     def keys(self) -> list[bytes]:
         """Every key of the namespace."""
-        with self._clients() as clients:
-            return [key for client in clients for key in self._scan(client)]
+        return [key for client in self._clients() for key in self._scan(client)]
 
     def clear(self) -> None:
         """See `ServedStore.clear`."""
-        with self._clients() as clients:
-            for client in clients:
-                with client.pipeline(transaction=False) as pipeline:
-                    for key in self._scan(client):
-                        pipeline.delete(key)
-                    pipeline.execute()
+        for client in self._clients():
+            with client.pipeline(transaction=False) as pipeline:
+                for key in self._scan(client):
+                    pipeline.delete(key)
+                pipeline.execute()
 
     def drop(self) -> None:
         """See `ServedStore.drop`."""
         self.clear()
+        while self._open:
+            self._open.pop().close()
 
     def _scan(self, client: redis.Redis) -> Iterator[bytes]:
         yield from client.scan_iter(match=f"{self.namespace}:*", count=AT_ONCE)
 
-    @contextmanager
-    def _clients(self) -> Iterator[list[redis.Redis]]:
-        with ExitStack() as stack:
-            yield [
-                stack.enter_context(closing(redis.Redis(host=one.host, port=one.port, db=self.settings.db)))
-                for one in self.settings.addresses
-            ]
+    def _clients(self) -> list[redis.Redis]:
+        if not self._open:
+            db = self.settings.db
+            self._open = [redis.Redis(host=one.host, port=one.port, db=db) for one in self.settings.addresses]
+        return self._open

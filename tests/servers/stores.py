@@ -38,6 +38,9 @@ class ServedStore(Protocol):
     def open(self, clock: Clock) -> Backend:
         """One more view of it, not prepared."""
 
+    def lend_sessions(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Let the sessions of this test's backends be those of earlier ones, where a new one is dear."""
+
     def plants(self) -> list[PlantCorruption]:
         """Ways in which the bytes of a stored job can be wrong."""
 
