@@ -18,12 +18,13 @@ SLOW, FAST = 8_000, 40_000  # jobs a round; whoever is fast gets more of them
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """One measure: how it is taken, which figure is compared, and whether less is better."""
+    """One measure: how it is taken, which figure is compared, whether less is better, and of whom."""
 
     measure: rounds.Measure
     figure: str
     jobs: Mapping[str, int]
     less_is_better: bool = False
+    only_ours: bool = False
 
 
 FOR_DRAINS = {"default": SLOW, OURS: FAST, "pgqueuer": FAST, "procrastinate": 2_000}
@@ -50,6 +51,12 @@ KINDS: Mapping[str, Kind] = {
         measure=rounds.waiting_bytes, figure="bytes", less_is_better=True, jobs={"default": 40_000}
     ),
     "through": Kind(measure=rounds.through, figure="last_to_second", jobs={"default": 2_000_000}),
+    "depth": Kind(
+        measure=rounds.depth,
+        figure="deep_to_shallow",
+        jobs={"default": SLOW, OURS: FAST, "pgqueuer": 20_000},
+    ),
+    "sleepers": Kind(measure=rounds.sleepers, figure="share", only_ours=True, jobs={"default": 2_000}),
     "latency": Kind(measure=rounds.latency, figure="p50_ms", less_is_better=True, jobs={"default": 300}),
 }
 
@@ -70,7 +77,8 @@ def main() -> int:
     for name in asked.measures or ("drain",):
         kind = KINDS[name]
         jobs = {who: int(number * asked.scale) for who, number in kind.jobs.items()}
-        found = rounds.interleaved(peers, asked.backend, jobs, asked.rounds, kind.measure)
+        taking = [peer for peer in peers if peer.name == OURS or not kind.only_ours]
+        found = rounds.interleaved(taking, asked.backend, jobs, asked.rounds, kind.measure)
         _keep(asked.backend, name, found)
         print(table(f"{asked.backend} {name}", kind, found), flush=True)
     return 0
@@ -84,7 +92,7 @@ def table(title: str, kind: Kind, found: Sequence[rounds.Outcome]) -> str:
     head = "".join(f"{name:>16}" for name in figures)
     lines = [f"\n{title}: medians of {len(found[0].samples)} rounds", f"{'':<16}{head}{'leasemq /':>12}"]
     for one in ordered:
-        cells = "".join(f"{one.median(name):>16,.1f}" for name in figures)
+        cells = "".join(f"{one.median(name):>16,.2f}" for name in figures)
         ratio = "" if ours is None else f"{ours.median(kind.figure) / one.median(kind.figure):>12.2f}"
         lines.append(f"{one.peer:<16}{cells}{ratio}")
     return "\n".join(lines)

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -17,15 +17,21 @@ from typing import Any
 
 from redis import Redis
 
+from bench import figures
 from bench.drivers import board
 from bench.environments import python_of
+from bench.figures import Sample
 from bench.peers import Peer
 from bench.servers import Ground, ground
 
 DRIVERS = Path(__file__).parent / "drivers"
 PATIENCE_S = 300.0
 PORTION = 20_000  # jobs that are enqueued at a time where very many go through
-Sample = Mapping[str, float]
+TOLD_EVERY = 10  # portions between two words of how far it is
+FILL = 100_000  # jobs that one call of a driver enqueues at most, so that its patience lasts
+WARM_UP = 10  # jobs before those whose lateness counts: a worker tells nobody when it is up
+SHALLOW, DEEP = 1_000, 1_000_000  # jobs that still wait at the end
+SLOTS, SLEEP_S = 100, 0.05
 Measure = Callable[[Peer, str, int], Sample]
 
 
@@ -70,12 +76,7 @@ def drain(peer: Peer, backend: str, jobs: int, *, processes: int = 1, work_ms: f
         with _workers(peer, here, jobs, processes, shared) as running:
             _wait(partial(_has_done, place, jobs), running)
             seen = board.read(place)
-    first = min(row.first_ns for row in seen)
-    last = max(row.last_ns for row in seen)
-    sample = {"jobs_per_s": (jobs - 1) / ((last - first) / 1e9)}
-    if processes == 1:
-        sample["cpu_ms"] = seen[0].cpu_ns / 1e6 / jobs * 1_000
-        sample["server_cpu_ms"] = seen[0].server_cpu_ns / 1e6 / jobs * 1_000
+    sample = figures.drained(seen)
     if filled:
         sample["fill_per_s"] = jobs / filled
     return sample
@@ -87,18 +88,70 @@ def enqueue(peer: Peer, backend: str, jobs: int, *, action: str) -> Sample:
         return {"jobs_per_s": jobs / _told(peer, here, action, jobs)["seconds"]}
 
 
+def depth(peer: Peer, backend: str, jobs: int) -> Sample:
+    """Drain so many jobs with a million behind them, and with a thousand.
+
+    Answers rate and CPU in ms per 1,000 jobs at both, and `deep_to_shallow`, the one rate over the other.
+    """
+    deep, shallow = (_at_depth(peer, backend, jobs, behind) for behind in (DEEP, SHALLOW))
+    return {
+        "deep_per_s": deep["jobs_per_s"],
+        "shallow_per_s": shallow["jobs_per_s"],
+        "deep_cpu_ms": deep["cpu_ms"] + deep["server_cpu_ms"],
+        "shallow_cpu_ms": shallow["cpu_ms"] + shallow["server_cpu_ms"],
+        "deep_to_shallow": deep["jobs_per_s"] / shallow["jobs_per_s"],
+    }
+
+
+def _at_depth(peer: Peer, backend: str, jobs: int, behind: int) -> Sample:
+    with ground(backend) as here, TemporaryDirectory(prefix="board-") as folder:
+        place = Path(folder) / "board"
+        board.create(place)
+        if backend != "memory":
+            for start in range(0, jobs + behind, FILL):
+                _told(peer, here, "fill", min(FILL, jobs + behind - start))
+        with _workers(peer, here, jobs + behind, 1, {"board": str(place)}) as running:
+            _wait(partial(_has_done, place, jobs), running)
+            return figures.drained(board.read(place))
+
+
+def sleepers(peer: Peer, backend: str, jobs: int) -> Sample:
+    """Drain jobs that sleep. Answers the share of the rate that slots which are never empty would reach."""
+    with ground(backend) as here, TemporaryDirectory(prefix="board-") as folder:
+        place = Path(folder) / "board"
+        board.create(place)
+        slots = replace(peer, concurrency=SLOTS)
+        if backend != "memory":
+            _told(peer, here, "fill", jobs)
+        with _workers(slots, here, jobs, 1, {"board": str(place), "sleep_s": SLEEP_S}) as running:
+            _wait(partial(_has_done, place, jobs), running)
+            return figures.slot_share(board.read(place), SLOTS, SLEEP_S)
+
+
 def latency(peer: Peer, backend: str, jobs: int) -> Sample:
     """Enqueue now and then on an idle queue. Answers the milliseconds until a handler starts."""
     with ground(backend) as here, TemporaryDirectory(prefix="samples-") as folder:
-        samples = Path(folder) / "samples"
-        samples.touch()
-        _told(peer, here, "fill", 0)  # makes the tables of those whose worker does not
-        with _workers(peer, here, jobs, 1, {"samples": str(samples)}) as running:
-            time.sleep(3)  # for the worker to come up: it tells nobody
-            _told(peer, here, "timed", jobs)
-            _wait(lambda: len(samples.read_text(encoding="ascii").splitlines()) >= jobs, running)
-        found = sorted(int(line) / 1e6 for line in samples.read_text(encoding="ascii").splitlines())
-    return {"p50_ms": found[len(found) // 2], "p99_ms": found[int(len(found) * 0.99)]}
+        place = Path(folder) / "samples"
+        place.touch()
+        in_memory = backend == "memory"  # where the worker's own process enqueues
+        if not in_memory:
+            _told(peer, here, "fill", 0)  # makes the tables of those whose worker does not
+        number = jobs + WARM_UP if in_memory else 0
+        with _workers(peer, here, number, 1, {"samples": str(place)}) as running:
+            for more in () if in_memory else (WARM_UP, jobs):
+                _told(peer, here, "timed", more)
+                number += more
+                _wait(partial(_has_lines, place, number), running)
+            _wait(partial(_has_lines, place, number), running)
+        return figures.lateness([int(line) for line in _lines(place)[WARM_UP:]])
+
+
+def _lines(place: Path) -> list[str]:
+    return place.read_text(encoding="ascii").splitlines()
+
+
+def _has_lines(place: Path, number: int) -> bool:
+    return len(_lines(place)) >= number
 
 
 def waiting_bytes(peer: Peer, backend: str, jobs: int) -> Sample:
@@ -127,7 +180,8 @@ def _in_streams(server: Redis) -> int:
 def through(peer: Peer, backend: str, jobs: int) -> Sample:
     """Send many jobs through one queue, never more than some thousands at once.
 
-    Answers the rate of each quarter, and `last_to_second`, the last over the second.
+    Answers the rate of each quarter, `last_to_second`, the last over the second, and `disk_mb`, what is in
+    the folder of the server or the store at the end: records and results are kept.
     """
     with ground(backend) as here, TemporaryDirectory(prefix="board-") as folder:
         place = Path(folder) / "board"
@@ -138,11 +192,17 @@ def through(peer: Peer, backend: str, jobs: int) -> Sample:
                 _told(peer, here, "fill", PORTION)
                 _wait(partial(_has_done, place, sent - PORTION), running)
                 marks.append((_done(place), time.monotonic()))
-            _wait(partial(_has_done, place, jobs), running)
-            marks.append((jobs, time.monotonic()))
-    quarters = [_rate(marks, jobs * part // 4, jobs * (part + 1) // 4) for part in range(4)]
-    sample = {f"quarter_{number}": rate for number, rate in enumerate(quarters, start=1)}
-    return {**sample, "last_to_second": quarters[3] / quarters[1]}
+                if sent % (PORTION * TOLD_EVERY) == 0:
+                    _tell(marks, jobs)
+            _wait(partial(_has_done, place, jobs // PORTION * PORTION), running)
+            marks.append((_done(place), time.monotonic()))
+        return {**figures.quarters(marks, jobs), "disk_mb": here.disk_bytes() / 1e6}
+
+
+def _tell(marks: Sequence[figures.Mark], jobs: int) -> None:
+    (count, now), before = marks[-1], marks[-1 - TOLD_EVERY]
+    rate = (count - before[0]) / (now - before[1])
+    print(f"  {count:,} of {jobs:,} jobs; {rate:,.0f}/s of late", file=sys.stderr, flush=True)
 
 
 def _done(place: Path) -> int:
@@ -151,13 +211,6 @@ def _done(place: Path) -> int:
 
 def _has_done(place: Path, jobs: int) -> bool:
     return _done(place) >= jobs
-
-
-def _rate(marks: Sequence[tuple[int, float]], begin: int, end: int) -> float:
-    """Answer jobs per second between two counts, from the marks nearest to them."""
-    first = min(marks, key=lambda mark: abs(mark[0] - begin))
-    last = min(marks, key=lambda mark: abs(mark[0] - end))
-    return (last[0] - first[0]) / (last[1] - first[1])
 
 
 def _orders(peer: Peer, here: Ground, action: str, jobs: int, **more: Any) -> str:

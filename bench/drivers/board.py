@@ -51,8 +51,8 @@ class Board:
     """One process's row. Owner: the driver; its handlers may run in several threads of this process."""
 
     def __init__(self, path: str, row: int, jobs: int, server_pids: Sequence[int]) -> None:
-        self._file = open(path, "r+b")  # noqa: SIM115  lives as long as the process
-        self._map = mmap.mmap(self._file.fileno(), ROW.size * ROWS)
+        with open(path, "r+b") as file:  # which the map outlives
+            self._map = mmap.mmap(file.fileno(), ROW.size * ROWS)
         self._offset = row * ROW.size
         self._jobs = jobs
         self._server_pids = server_pids

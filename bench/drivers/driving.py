@@ -7,7 +7,7 @@ A driver is run as `python DRIVER.py ORDERS`, ORDERS being a JSON object, and pr
 * `gathered`: enqueue `jobs` jobs by 100 callers at once; answers `seconds`.
 * `work`: run a worker for ever; handlers tell the board. The harness ends it.
 * `timed`: enqueue `jobs` jobs, one every `gap_s`, whose argument is the monotonic clock; a worker in
-  another process writes start minus that clock to `samples`.
+  another process writes start minus that clock to `samples`. In memory, `work` does both.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ class Orders:
     samples: str = ""  # latency: a file that takes a number of nanoseconds per line
     gap_s: float = 0.02
     work_ms: float = 0.0  # what each handler costs in CPU; 0: nothing
+    sleep_s: float = 0.0  # how long each handler sleeps before that
     options: dict[str, Any] = field(default_factory=dict)
 
     def handler(self) -> Callable[[str], None]:

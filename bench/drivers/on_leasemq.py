@@ -20,6 +20,8 @@ def made(app: App, given: Orders) -> Task[[str], None]:
     @app.task(name="bench", queue="bench")
     async def bench(argument: str) -> None:
         assert ran is not None
+        if given.sleep_s:
+            await asyncio.sleep(given.sleep_s)
         ran(argument)
 
     return bench
@@ -32,8 +34,12 @@ async def main() -> None:
     bench = made(app, given)
     async with app:
         if given.action == "work":  # on memory, where its jobs are in this process only
-            await fill(bench, given)
-            await app.worker(queues=["bench"], concurrency=given.concurrency).run()
+            working = app.worker(queues=["bench"], concurrency=given.concurrency).run()
+            if given.samples:
+                await asyncio.gather(working, timed(bench, given))
+            else:
+                await fill(bench, given)
+                await working
             return
         began = time.perf_counter()
         await DOES[given.action](bench, given)

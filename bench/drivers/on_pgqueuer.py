@@ -20,8 +20,11 @@ async def main() -> None:
     """Do what the harness asks for."""
     if given.url == "memory://":
         pgq = PgQueuer.in_memory()
-        await fill(pgq.qm.queries)
-        await work(pgq)
+        if given.samples:
+            await asyncio.gather(work(pgq), one_by_one(pgq.qm.queries))
+        else:
+            await fill(pgq.qm.queries)
+            await work(pgq)
         return
     import asyncpg
 
@@ -37,13 +40,18 @@ async def main() -> None:
     if given.action in ("fill", "gathered"):
         await fill(queries)
     else:
-        for _ in range(given.jobs):
-            is_timed = given.action == "timed"
-            argument = str(time.monotonic_ns()) if is_timed else PAYLOAD
-            await queries.enqueue("bench", argument.encode())
-            if is_timed:
-                await asyncio.sleep(given.gap_s)
+        await one_by_one(queries)
     answer(time.perf_counter() - began)
+
+
+async def one_by_one(queries: Queries) -> None:
+    """Enqueue one after the other; telling when, now and then, unless it is a rate that is asked for."""
+    is_timed = given.action != "single"
+    for _ in range(given.jobs):
+        argument = str(time.monotonic_ns()) if is_timed else PAYLOAD
+        await queries.enqueue("bench", argument.encode())
+        if is_timed:
+            await asyncio.sleep(given.gap_s)
 
 
 async def fill(queries: Queries) -> None:
