@@ -17,6 +17,8 @@ from leasemq.backends.postgres.functions import Functions
 from leasemq.backends.postgres.listening import Audiences, PostgresListener
 from leasemq.backends.postgres.schema import prepared
 from leasemq.backends.postgres.settings import Settings
+from leasemq.backends.postgres.telling import Told
+from leasemq.backends.postgres.wishes import Wishes
 from leasemq.errors import BackendUnavailable
 from leasemq.protocol.model import Ref, Wake
 from leasemq.testing.conformance import builders
@@ -63,6 +65,18 @@ def rows(operator: Operator, schema: str, table: str) -> int:
     """How many wishes the server knows of."""
     ((count,),) = operator.execute(placed(COUNT + table, schema)).fetchall()
     return int(count)
+
+
+def counted(operator: Operator, schema: str) -> tuple[int, int]:
+    """How many wishes for ends and for events the server knows of."""
+    return rows(operator, schema, "interest"), rows(operator, schema, "follower")
+
+
+class _Wanting:
+    """See `wishes._Wishing`."""
+
+    wanted = frozenset({JOB})
+    followed = frozenset({"q"})
 
 
 async def heard(listener: PostgresListener, wanted: Wake) -> bool:
@@ -177,6 +191,24 @@ async def test_wishes_of_a_listener_that_is_gone_are_forgotten_in_time(
     await executor.call("keep_interest", "here", 60_000)
 
     assert (rows(operator, schema, "interest"), rows(operator, schema, "follower")) == (1, 0)
+
+
+@pytest.mark.promise("P-60", "P-61")
+async def test_wishes_that_others_forgot_are_written_again(
+    executor: Executor, operator: Operator, schema: str
+) -> None:
+    told: list[Told] = []
+    wishes = Wishes(executor, "here", told.append, _Wanting(), keep_ms=20)
+    wishes.changed([JOB], ["q"])
+    for _ in range(2):
+        await becomes(lambda: counted(operator, schema) == (1, 1), "both are known")
+        operator.execute(placed("DELETE FROM {s}.interest", schema))
+        operator.execute(placed("DELETE FROM {s}.follower", schema))
+    await becomes(lambda: counted(operator, schema) == (1, 1), "both are known again")
+    await wishes.close()
+
+    assert sum(one.changed for one in told) >= 2  # what happened meanwhile was told to nobody
+    assert counted(operator, schema) == (0, 0)
 
 
 @pytest.mark.promise("P-60", "P-61")

@@ -6,14 +6,17 @@ import asyncio
 import secrets
 from collections.abc import Iterator
 from dataclasses import replace
+from urllib.parse import urlsplit
 
+import psycopg
 import pytest
 
 from leasemq.backends.postgres import PostgresBackend
 from leasemq.backends.postgres.functions import installed_name, names
-from leasemq.errors import SchemaTooNew, Unsupported
+from leasemq.errors import BackendUnavailable, SchemaTooNew, Unsupported
 from leasemq.testing.conformance.builders import new_job
 from tests.backends.postgres.conftest import Operator, becomes, placed, settings_for
+from tests.servers import Proxy
 
 
 @pytest.fixture
@@ -140,3 +143,41 @@ async def test_a_database_that_cannot_hold_every_name_is_refused(
             await _prepared(postgres_url.rpartition("/")[0] + f"/{name}", "leasemq")
     finally:
         operator.execute(f"DROP DATABASE {name}".encode())
+
+
+@pytest.mark.promise("P-82")
+async def test_who_prepares_does_not_wait_for_ever_for_an_answer(
+    postgres_url: str, fresh: str, operator: Operator
+) -> None:
+    await (await _prepared(postgres_url, fresh)).close()
+    settings = replace(settings_for(postgres_url, fresh), request_ms=500, lock_ms=60_000)
+    with psycopg.connect(postgres_url) as other:
+        other.execute(placed("LOCK TABLE {s}.migration", fresh))
+        with pytest.raises(BackendUnavailable, match="did not answer within 500 ms"):
+            await PostgresBackend(settings).prepare()
+
+
+@pytest.mark.promise("P-82")
+async def test_who_waits_for_the_functions_gives_up_a_server_that_has_fallen_silent(
+    postgres_url: str, fresh: str, operator: Operator
+) -> None:
+    lock = f"hashtextextended('leasemq install {fresh}', 0)"
+    operator.execute(f"SELECT pg_advisory_lock({lock})".encode())
+    parts = urlsplit(postgres_url)
+    assert parts.port is not None
+    with Proxy(parts.port) as proxy:
+        url = f"postgresql://{parts.username}@127.0.0.1:{proxy.port}{parts.path}"
+        settings = settings_for(url, fresh, request_ms=3_000)
+        slow = replace(settings, conninfo=f"{settings.conninfo} connect_timeout=2")
+        preparing = asyncio.create_task(PostgresBackend(slow).prepare())
+        await becomes(lambda: preparing.done() or _waits(operator, fresh), "it waits")
+        proxy.stall("replies")
+        with pytest.raises(BackendUnavailable, match="did not answer within 3000 ms"):
+            await preparing
+    operator.execute(f"SELECT pg_advisory_unlock({lock})".encode())
+
+
+def _waits(operator: Operator, name: str) -> bool:
+    """Whether a session of this name waits for an advisory lock."""
+    waiting = "SELECT FROM pg_stat_activity WHERE wait_event = 'advisory' AND application_name = %s"
+    return bool(operator.execute(waiting, (name,)).fetchall())

@@ -6,7 +6,9 @@ release before it needs goes in `post` scripts, when no process of it runs any m
 
 from __future__ import annotations
 
+import asyncio
 import secrets
+from collections.abc import Coroutine
 
 import psycopg
 
@@ -16,7 +18,7 @@ from leasemq.backends.postgres.functions import MIGRATIONS, Functions, installed
 from leasemq.backends.postgres.server import Server, found
 from leasemq.backends.postgres.settings import Settings
 from leasemq.backends.postgres.wire import connected, is_gone
-from leasemq.errors import SchemaTooNew, Unsupported
+from leasemq.errors import BackendUnavailable, SchemaTooNew, Unsupported
 from leasemq.protocol.insight import Capabilities
 
 _PRE, _POST = "pre", "post"
@@ -31,22 +33,56 @@ async def prepared(settings: Settings, functions: Functions) -> Capabilities:
         connection = await connected(settings)
     except psycopg.Error as error:
         raise unreachable(error, settings.place) from error
+    patience_s = settings.request_ms / 1_000
     try:
-        server = await found(connection, settings)
-        _check_encoding(connection, settings)
-        applied = await _applied(connection, settings)
+        async with asyncio.timeout(patience_s):
+            server = await found(connection, settings)
+            _check_encoding(connection, settings)
+            applied = await _applied(connection, settings)
         if applied is None or not set(migrations(_PRE)) <= applied:
-            await _upgrade(connection, settings, _PRE)
+            await _attended(_upgrade(connection, settings, _PRE), settings)
         _check_known(settings, applied or frozenset())
-        if not await _has_functions(connection, settings):
-            await functions.install(lambda statement: _execute(connection, statement))
-        return await _capabilities(connection, settings, server)
+        async with asyncio.timeout(patience_s):
+            has_functions = await _has_functions(connection, settings)
+        if not has_functions:
+            installing = functions.install(lambda statement: _execute(connection, statement))
+            await _attended(installing, settings)
+        async with asyncio.timeout(patience_s):
+            return await _capabilities(connection, settings, server)
+    except TimeoutError as error:
+        raise BackendUnavailable(
+            f"{settings.place} did not answer within {settings.request_ms} ms: prepare again when it does"
+        ) from error
     except psycopg.Error as error:
         if is_gone(connection):
             raise unreachable(error, settings.place) from error
         raise refused(error, settings.place) from error
     finally:
         await connection.close()
+
+
+async def _attended(work: Coroutine[object, object, None], settings: Settings) -> None:
+    """Wait for what takes as long as it takes, while the server answers others. Raises: TimeoutError."""
+    working = asyncio.create_task(work)
+    try:
+        while not (await asyncio.wait({working}, timeout=settings.request_ms / 1_000))[0]:
+            await _see_whether_it_answers(settings)
+        working.result()
+    finally:
+        working.cancel()
+        await asyncio.wait({working})
+
+
+async def _see_whether_it_answers(settings: Settings) -> None:
+    """Raises: TimeoutError if it says nothing to a newcomer; what it says is of no interest."""
+    try:
+        async with asyncio.timeout(settings.request_ms / 1_000):
+            connection = await connected(settings)
+        connection.pgconn.finish()
+    except psycopg.errors.ConnectionTimeout as error:
+        raise TimeoutError from error
+    except psycopg.OperationalError:
+        return
 
 
 def migrations(kind: str) -> tuple[str, ...]:

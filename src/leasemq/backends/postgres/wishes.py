@@ -16,7 +16,7 @@ from leasemq.errors import BackendUnavailable, IndeterminateWrite
 from leasemq.protocol.model import Ref
 
 TTL_MS = 600_000  # after which nobody keeps the wishes of a listener that is gone
-_KEEP_S = TTL_MS / 4 / 1_000
+KEEP_MS = TTL_MS // 4
 _AT_ONCE = 1_000
 _SECOND_LOOK_S = 0.1  # longer than a settlement takes from its look at the wishes to its commit
 _PAUSE_S = 0.5  # after the server could not be reached
@@ -43,12 +43,19 @@ class Wishes:
     """
 
     def __init__(
-        self, executor: Executor, listener: str, tell: Callable[[Told], None], wishing: _Wishing
+        self,
+        executor: Executor,
+        listener: str,
+        tell: Callable[[Told], None],
+        wishing: _Wishing,
+        *,
+        keep_ms: int = KEEP_MS,
     ) -> None:
         self._executor = executor
         self._listener = listener
         self._tell = tell
         self._wishing = wishing
+        self._keep_s = keep_ms / 1_000
         self._refs: set[Ref] = set()  # changed since they were written
         self._queues: set[str] = set()
         self._written_refs: set[Ref] = set()
@@ -109,7 +116,9 @@ class Wishes:
             await self._write_refs(refs & wanted, (refs - wanted) & self._written_refs)
             await self._write_queues(queues & followed, (queues - followed) & self._written_queues)
             if self._must_keep:
-                await self._executor.call("keep_interest", self._listener, TTL_MS)
+                ((kept,),) = await self._executor.call("keep_interest", self._listener, TTL_MS)
+                if kept < len(self._written_refs) + len(self._written_queues):
+                    self._write_anew()
         except _TROUBLE:
             self._refs |= refs
             self._queues |= queues
@@ -117,6 +126,13 @@ class Wishes:
         self._must_keep = False
         self._see_to_keeping()
         return True
+
+    def _write_anew(self) -> None:
+        """Wish again for what others forgot: this process said nothing for longer than a wish is kept."""
+        self._refs |= self._written_refs
+        self._queues |= self._written_queues
+        self._written_refs.clear()
+        self._written_queues.clear()
 
     async def _write_refs(self, new: set[Ref], old: set[Ref]) -> None:
         if old:
@@ -181,7 +197,7 @@ class Wishes:
 
     def _see_to_keeping(self) -> None:
         if self._keeping is None and not self._is_closed and (self._written_refs or self._written_queues):
-            self._keeping = asyncio.get_running_loop().call_later(_KEEP_S, self._keep)
+            self._keeping = asyncio.get_running_loop().call_later(self._keep_s, self._keep)
 
     def _keep(self) -> None:
         self._keeping = None
