@@ -129,7 +129,17 @@ def attempt() -> Attempt:
         lease_until_ms=1 << 50,
         incarnation="0" * 32,
     )
-    return Attempt(lease, _ADD, 1, asyncio.get_running_loop(), _no_notes, _NO_TRANSACTIONS)
+    return Attempt(
+        lease=lease,
+        routine=_ADD,
+        serial=1,
+        loop=asyncio.get_running_loop(),
+        write_note=_no_notes,
+        transactions=_NO_TRANSACTIONS,
+        retry=None,
+        timeout_ms=None,
+        cancel_requested=False,
+    )
 
 
 async def _no_notes(attempt: Attempt, note: object) -> Noted:

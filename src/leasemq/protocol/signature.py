@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2s
+from types import NoneType
 from typing import Any
 
 import msgspec
@@ -33,6 +34,7 @@ from leasemq.protocol.envelope import (
     sealed,
 )
 from leasemq.protocol.names import shown
+from leasemq.protocol.one_pass import OnePass
 from leasemq.protocol.parameters import Parameters, Place, own_parameters, resolved_hints
 from leasemq.protocol.plain import Fault, fields_of, text_fault
 from leasemq.protocol.shape import Shape
@@ -49,6 +51,8 @@ class Signature:
     schema_id: str  # of names, types and result: equal wherever the function is declared alike
     parameters: Parameters
     result: Shape
+    one_pass: OnePass | None  # reads what nearly always comes
+    nothing: bytes | None  # what stands for a result of None; None: it is none of this task's results
 
     @classmethod
     def of(cls, function: Callable[..., Any], *, task: str, skip_first: bool = False) -> Signature:
@@ -62,7 +66,16 @@ class Signature:
         result = Shape.of(hints.get("return", Any), where=f"task {task}, return annotation")
         spelling = f"({parameters.spelling}) -> {result.spelling}"
         schema_id = blake2s(spelling.encode(), digest_size=6).hexdigest()
-        return cls(task=shown(task), schema_id=schema_id, parameters=parameters, result=result)
+        annotations = {name: hints.get(name, Any) for name in parameters.by_name}
+        can_be_nothing = NoneType in result.certain
+        return cls(
+            task=shown(task),
+            schema_id=schema_id,
+            parameters=parameters,
+            result=result,
+            one_pass=OnePass.of(annotations, parameters.required) if parameters.is_simple else None,
+            nothing=_sealed_result(schema_id, None, result) if can_be_nothing else None,
+        )
 
     def encode_arguments(
         self, args: Sequence[Any], kwargs: Mapping[str, Any], limit_bytes: int = DEFAULT_LIMIT_BYTES
@@ -99,6 +112,8 @@ class Signature:
         Raises: ArgumentMismatch (readable, but it does not fit this function), UnknownEnvelope (of a
         newer version), CorruptRecord (anything else).
         """
+        if self.one_pass is not None and (plain := self.one_pass.read(payload)) is not None:
+            return (), plain
         envelope = open_envelope(ArgumentsEnvelope, payload, what="arguments", job=job)
         if fault := self.parameters.misfit(len(envelope.args), envelope.kwargs):
             raise self._mismatch(fault, envelope.schema)
@@ -111,14 +126,12 @@ class Signature:
 
         Raises: ResultNotSerializable, naming the path in the result; ResultTooLarge.
         """
+        if value is None and self.nothing is not None and len(self.nothing) <= limit_bytes:
+            return self.nothing
         stored = self.result.stored(value, limit_bytes)
         if isinstance(stored, Fault):
             raise self._result_refused(stored)
-        payload = _sealed_if_text(
-            ResultEnvelope(
-                v=ENVELOPE_VERSION, schema=self.schema_id, value=stored, secret=self.result.is_secret
-            )
-        )
+        payload = _sealed_result(self.schema_id, stored, self.result)
         if payload is None:
             raise self._result_refused(text_fault(stored) or Fault(reason="it is not text"))
         if len(payload) > limit_bytes:
@@ -229,6 +242,12 @@ def _sealed_if_text(envelope: msgspec.Struct) -> bytes | None:
         return sealed(envelope)
     except UnicodeEncodeError:
         return None
+
+
+def _sealed_result(schema_id: str, stored: Any, shape: Shape) -> bytes | None:
+    return _sealed_if_text(
+        ResultEnvelope(v=ENVELOPE_VERSION, schema=schema_id, value=stored, secret=shape.is_secret)
+    )
 
 
 def _check_readable(raw: msgspec.Raw, place: str) -> None:

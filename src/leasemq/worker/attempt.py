@@ -7,6 +7,8 @@ from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, suppress
 from typing import Any, Protocol
 
+import msgspec
+
 from leasemq.context import Ctx, Provider
 from leasemq.errors import HandlerTimeout, IllegalMove, LeaseLost, SyncInsideLoop, WouldDeadlock
 from leasemq.protocol.model import Lease, NewJob, Note, Noted, NoteKind
@@ -35,66 +37,33 @@ class Block(Protocol):
         """Say with which value the job is completed at its end."""
 
 
-class Attempt:
+class Attempt(msgspec.Struct, kw_only=True, eq=False):
     """One claim of one job. Owner: the worker, in its loop; a function's thread only reads the flags.
 
     Its own transaction, in the function's thread if it has one, sets `block`, `completed` and `interrupted`.
     """
 
-    __slots__ = (
-        "_transactions",
-        "_write_note",
-        "block",
-        "cancel_requested",
-        "completed",
-        "finishing",
-        "interrupted",
-        "is_late",
-        "is_over",
-        "lease",
-        "loop",
-        "lost",
-        "notes",
-        "on_stop",
-        "retry",
-        "routine",
-        "serial",
-        "started",
-        "task",
-        "timed_out",
-        "timeout_ms",
-    )
-
-    def __init__(
-        self,
-        lease: Lease,
-        routine: Routine,
-        serial: int,
-        loop: asyncio.AbstractEventLoop,
-        write_note: WriteNote,
-        transactions: Transacting,
-    ) -> None:
-        self.lease = lease
-        self.routine = routine
-        self.serial = serial
-        self.loop = loop
-        self.retry: Retry | None = routine.retry
-        self.timeout_ms = routine.timeout_ms
-        self.task: asyncio.Task[object] | None = None
-        self.on_stop: Callable[[], None] | None = None  # set by an executor that stops a function its own way
-        self.started = False  # its function may have been entered
-        self.is_over = False  # its slot was given back
-        self.notes = 0  # how many were made: each has its number, by which a repeat is known
-        self.lost = False  # nothing may be reported for it
-        self.cancel_requested = lease.cancel_requested
-        self.interrupted = False  # we end it: shutdown, or a lease that could not be renewed
-        self.timed_out = False  # it was told so
-        self.is_late: Callable[[], bool] = _never  # whether its time is over, told or not
-        self._write_note = write_note
-        self._transactions = transactions
-        self.block: Block | None = None  # its own transaction, while it is open
-        self.finishing: asyncio.Task[None] | None = None  # what commits it, or rolls it back
-        self.completed: Ending | None = None  # by its transaction, so that nothing else may be reported
+    lease: Lease
+    routine: Routine
+    serial: int
+    loop: asyncio.AbstractEventLoop
+    write_note: WriteNote
+    transactions: Transacting
+    retry: Retry | None
+    timeout_ms: int | None
+    cancel_requested: bool
+    task: asyncio.Task[object] | None = None
+    on_stop: Callable[[], None] | None = None  # set by an executor that stops a function its own way
+    started: bool = False  # its function may have been entered
+    is_over: bool = False  # its slot was given back
+    notes: int = 0  # how many were made: each has its number, by which a repeat is known
+    lost: bool = False  # nothing may be reported for it
+    interrupted: bool = False  # we end it: shutdown, or a lease that could not be renewed
+    timed_out: bool = False  # it was told so
+    is_late: Callable[[], bool] | None = None  # whether its time is over, told or not
+    block: Block | None = None  # its own transaction, while it is open
+    finishing: asyncio.Task[None] | None = None  # what commits it, or rolls it back
+    completed: Ending | None = None  # by its transaction, so that nothing else may be reported
 
     @property
     def is_told_to_stop(self) -> bool:
@@ -104,7 +73,7 @@ class Attempt:
     @property
     def is_out_of_time(self) -> bool:
         """Whether its function ran too long; one that blocks the loop ends before it can be told."""
-        return self.timed_out or self.is_late()
+        return self.timed_out or (self.is_late is not None and self.is_late())
 
     def context(self, provider: Provider | None = None) -> Ctx:
         """Make what the function sees of its job."""
@@ -143,7 +112,7 @@ class Attempt:
                 child=child,
                 number=self.notes,
             )
-            if await self._write_note(self, note) is Noted.HELD:
+            if await self.write_note(self, note) is Noted.HELD:
                 return
         raise self._lost(kind)
 
@@ -164,11 +133,11 @@ class Attempt:
 
     def transaction(self, session: object) -> AbstractAsyncContextManager[Any]:
         """See `Ctx.transaction`."""
-        return self._transactions.in_loop(self, session)
+        return self.transactions.in_loop(self, session)
 
     def transaction_in_thread(self, session: object) -> AbstractContextManager[Any]:
         """See `Ctx.transaction_sync`."""
-        return self._transactions.in_thread(self, session)
+        return self.transactions.in_thread(self, session)
 
     def complete(self, value: object) -> None:
         """See `Ctx.complete`."""
@@ -184,7 +153,3 @@ class Attempt:
             f"attempt {self.lease.attempts} of job {shown(self.lease.ref.id)} no longer owns it, so its "
             f"{kind.value} was not recorded; stop, another attempt may be running"
         )
-
-
-def _never() -> bool:
-    return False

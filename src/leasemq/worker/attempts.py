@@ -150,7 +150,17 @@ class Attempts:
         if routine is None:
             self._end(serial, lease, Unfit())
             return
-        attempt = Attempt(lease, routine, serial, self._loop, self._write_note, self._transactions)
+        attempt = Attempt(
+            lease=lease,
+            routine=routine,
+            serial=serial,
+            loop=self._loop,
+            write_note=self._write_note,
+            transactions=self._transactions,
+            retry=routine.retry,
+            timeout_ms=own.timeout_ms or routine.timeout_ms,
+            cancel_requested=lease.cancel_requested,
+        )
         self._running[serial] = attempt
         if self._herald.tells_each_job:
             self._herald.tell(
@@ -159,7 +169,6 @@ class Attempts:
         task = self._loop.create_task(execute(attempt, self._executors), context=self._executors.context())
         attempt.task = task
         task.add_done_callback(partial(self._reap, attempt))
-        attempt.timeout_ms = own.timeout_ms or routine.timeout_ms
         self.overdue.begin(attempt, own.lease_ms or routine.lease_ms or self._settings.lease_ms)
 
     # ---- ends

@@ -27,42 +27,59 @@ from leasemq.worker.threads import Done, Threads
 
 async def execute(attempt: Attempt, executors: Executors) -> Happened | None:
     """Run one attempt; None: its lease is lost, and nothing may be reported for it."""
-    happened = await _executed(attempt, executors)
-    if attempt.finishing is not None:  # a function that was cancelled meanwhile has not waited for it
-        await asyncio.wait({attempt.finishing})
-    return happened
-
-
-async def _executed(attempt: Attempt, executors: Executors) -> Happened | None:
     attempt.started = True
     if attempt.is_told_to_stop:
         return Interrupted()
-    lease = attempt.lease
-    running_job.set(lease.ref)
-    running_attempt.set(
-        RunningAttempt(ref=lease.ref, task=lease.task, attempt=lease.attempts, fence=lease.fence.number)
-    )
+    routine = attempt.routine
     try:
-        _take_along(attempt)
+        _enter(attempt)
     except CorruptRecord as error:
         return unreadable(error)
+    if not routine.is_bare:
+        happened = await _execute_within(attempt, executors)
+        if attempt.finishing is not None:  # a function that was cancelled meanwhile has not waited for it
+            await asyncio.wait({attempt.finishing})
+        return happened
+    arguments = _arguments(attempt)
+    if not isinstance(arguments, tuple):
+        return arguments
+    try:  # nothing of it would have to be closed
+        value = await routine.call(*arguments[0], **arguments[1])
+        attempt.check_counts()
+    except BaseException as error:  # a function of the user's: whatever it raises ends its attempt alone
+        return _ended(attempt, error, arguments)
+    return returned(routine.signature, value, routine.result_limit_bytes)
+
+
+async def _execute_within(attempt: Attempt, executors: Executors) -> Happened | None:
+    """Run wherever it belongs, with whatever belongs around the function."""
     if attempt.routine.runs_in is Executor.PROCESS:
         return await _execute_far(attempt, executors)
-    arguments = read_arguments(attempt.routine.signature, lease.payload, attempt.retry, job=lease.ref.id)
+    arguments = _arguments(attempt)
     if not isinstance(arguments, tuple):
         return arguments
     try:
         done = await _run_here(attempt, arguments, executors.threads)
-    except asyncio.CancelledError as error:
-        return _cancelled(attempt, error, arguments)
-    except BaseException as error:  # a function of the user's: whatever it raises ends its attempt alone
-        return _judged(attempt, error, arguments)
+    except BaseException as error:  # as above
+        return _ended(attempt, error, arguments)
     return _judged(attempt, done.error, arguments) if done.error is not None else _valued(attempt, done.value)
 
 
-def _take_along(attempt: Attempt) -> None:
-    """Apply what the job brings beside its arguments. Raises: CorruptRecord."""
+def _arguments(attempt: Attempt) -> Arguments | Happened:
+    lease = attempt.lease
+    return read_arguments(attempt.routine.signature, lease.payload, attempt.retry, job=lease.ref.id)
+
+
+def _enter(attempt: Attempt) -> None:
+    """Let the attempt's task know what it runs, and take along what the job brings beside its arguments.
+
+    Raises: CorruptRecord.
+    """
     lease, routine = attempt.lease, attempt.routine
+    running_job.set(lease.ref)
+    running_attempt.set(
+        RunningAttempt(ref=lease.ref, task=lease.task, attempt=lease.attempts, fence=lease.fence.number)
+    )
     if lease.headers and routine.carried is not None:
         routine.carried.restore(lease.headers, job=lease.ref.id)
     if lease.overrides:
@@ -80,10 +97,7 @@ async def _execute_far(attempt: Attempt, executors: Executors) -> Happened | Non
     except BaseException as error:  # middleware of the user's, or what the child answered, passed on
         if call.is_answer(error):
             return _standing(attempt, call.happened)
-        arguments = _arguments_to_hide(attempt)
-        if issubclass(type(error), asyncio.CancelledError):
-            return _cancelled(attempt, error, arguments)
-        return _judged(attempt, error, arguments)
+        return _ended(attempt, error, _arguments_to_hide(attempt))
     return _standing(attempt, call.happened) if call.is_answer(done.value) else _valued(attempt, done.value)
 
 
@@ -96,10 +110,6 @@ def _arguments_to_hide(attempt: Attempt) -> Arguments:
 async def _run_here(attempt: Attempt, arguments: Arguments, threads: Threads) -> Done:
     routine = attempt.routine
     positional, named = arguments
-    if routine.is_bare:  # it can ask for nothing that would have to be closed
-        value = await routine.call(*positional, **named)
-        attempt.check_counts()
-        return Done(value, None)
     scope = JobScope(routine.dependencies, routine.shared)
     context = attempt.context(scope)
     if routine.takes_context:
@@ -153,9 +163,10 @@ async def _run_in_thread(call: partial[Any], threads: Threads) -> Done:
     return await threads.start(call)
 
 
-def _cancelled(attempt: Attempt, error: BaseException, arguments: Arguments) -> Happened | None:
-    """Answer what a cancellation means: ours, or one of the function's own making."""
-    if (attempt.interrupted or attempt.cancel_requested) and not attempt.timed_out:
+def _ended(attempt: Attempt, error: BaseException, arguments: Arguments) -> Happened | None:
+    """Answer what an end without a value means. A cancellation is ours, or of the function's own making."""
+    is_told = attempt.interrupted or attempt.cancel_requested
+    if is_told and not attempt.timed_out and issubclass(type(error), asyncio.CancelledError):
         return None if attempt.lost else Interrupted()
     return _judged(attempt, error, arguments)
 

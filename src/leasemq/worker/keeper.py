@@ -103,9 +103,11 @@ class Keeper:
 
     def end(self, serial: int) -> None:
         """Keep this one until it is dropped, however long its settlement takes: its attempt is over."""
+        held = self._table.get(serial)
+        if held is None or held.last_ms is None:  # which stays so, without the lock too
+            return
         with self._lock:
-            held = self._table.get(serial)
-            if held is not None and held.last_ms is not None:
+            if (held := self._table.get(serial)) is not None:
                 self._table[serial] = ended(held)
 
     def begin_settling(self, serials: Sequence[int]) -> frozenset[int]:

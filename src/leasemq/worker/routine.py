@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -49,16 +49,14 @@ class Routine:
     carried: Carried | None = None  # the context variables that come with its jobs
     dependencies: Dependencies = NO_DEPENDENCIES
     shared: Provider | None = None  # the worker's own scope of dependencies
+    runs_in: Executor = field(init=False)  # where its function runs
+    is_bare: bool = field(init=False)  # in the loop, nothing is around it, and it sees its arguments alone
 
-    @property
-    def runs_in(self) -> Executor:
-        """Where its function runs."""
-        return self.executor or (Executor.LOOP if self.is_async else Executor.THREAD)
-
-    @property
-    def is_bare(self) -> bool:
-        """Whether it runs in the loop with nothing around it, and sees nothing but its arguments."""
-        return not self.takes_context and self.around is None and self.runs_in is Executor.LOOP
+    def __post_init__(self) -> None:
+        runs_in = self.executor or (Executor.LOOP if self.is_async else Executor.THREAD)
+        is_bare = not self.takes_context and self.around is None and runs_in is Executor.LOOP
+        object.__setattr__(self, "runs_in", runs_in)
+        object.__setattr__(self, "is_bare", is_bare)
 
 
 def by_name(routines: Mapping[str, Routine]) -> dict[str, Routine]:

@@ -12,6 +12,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from leasemq.backend import Backend
 from leasemq.errors import BackendUnavailable, IndeterminateWrite, LeaseMQError
 from leasemq.events import JobEnded
@@ -26,8 +28,7 @@ from leasemq.worker.link import Link
 NOTES_PER_CALL = 500
 
 
-@dataclass(slots=True, kw_only=True)
-class Ending:
+class Ending(msgspec.Struct, kw_only=True, eq=False):
     """One attempt's end on its way to the backend. Owned by its lane."""
 
     serial: int
