@@ -181,3 +181,37 @@ def _waits(operator: Operator, name: str) -> bool:
     """Whether a session of this name waits for an advisory lock."""
     waiting = "SELECT FROM pg_stat_activity WHERE wait_event = 'advisory' AND application_name = %s"
     return bool(operator.execute(waiting, (name,)).fetchall())
+
+
+@pytest.mark.promise("P-99", "P-94")
+@pytest.mark.parametrize("table", ["store", "migration"])
+async def test_a_schema_of_somebody_elses_is_left_alone_and_told_as_that(
+    postgres_url: str, schema: str, operator: Operator, table: str
+) -> None:
+    operator.execute(placed(f"CREATE TABLE {{s}}.{table} (theirs int)", schema))
+    with pytest.raises(Unsupported, match=r"somebody else's .* say \?schema= and another name"):
+        await PostgresBackend(settings_for(postgres_url, schema)).prepare()
+
+    found = "SELECT relname FROM pg_class WHERE relnamespace = %s::regnamespace"
+    assert operator.execute(found, (schema,)).fetchall() == [(table,)]
+
+
+@pytest.mark.promise("P-99", "P-94")
+@pytest.mark.parametrize(
+    ("wrong", "remedy"),
+    [
+        ("dbname=nowhere", "create the database, or name another"),
+        ("user=nobody", "check the user and the password"),
+        ("sslmode=require", "check sslmode"),
+    ],
+)
+async def test_a_server_that_lets_nobody_in_is_not_told_as_one_that_is_away(
+    postgres_url: str, schema: str, wrong: str, remedy: str
+) -> None:
+    settings = settings_for(postgres_url, schema)
+    backend = PostgresBackend(replace(settings, conninfo=f"{settings.conninfo} {wrong}"))
+    with pytest.raises(BackendUnavailable, match="refused the session; nothing was sent") as caught:
+        await backend.prepare()
+
+    assert remedy in str(caught.value)
+    assert "cannot be reached" not in str(caught.value)

@@ -31,6 +31,18 @@ _READ_ONLY = "25006"
 _CORRUPT = frozenset({"XX001", "XX002", "LM001"})  # the last is what our functions raise
 
 
+# What a server that is there says to a newcomer. Its codes do not reach libpq's callers; said in another
+# language, it is told as it is, without a remedy.
+_SESSION_REFUSED = {
+    ("FATAL:  database ", "no such database"): "create the database, or name another in the URL",
+    ("FATAL:  role ", "no such user", " authentication failed", "no password supplied", "pg_hba.conf"): (
+        "check the user and the password in the URL, and what pg_hba.conf lets in"
+    ),
+    ("does not support SSL", "certificate"): "check sslmode and the certificates that the URL names",
+    ("too many",): "raise max_connections, or put a pooler in between",
+}
+
+
 class Remedy(StrEnum):
     """What to do about an error of one request."""
 
@@ -87,6 +99,12 @@ class Trial:
 
 def unreachable(error: Exception, place: str) -> LeaseMQError:
     """Answer the error of a connection that could not be made: nothing was sent."""
+    told = str(error)
+    for words, remedy in _SESSION_REFUSED.items():
+        if any(word in told for word in words):
+            return BackendUnavailable(
+                f"{place} refused the session; nothing was sent: {remedy} ({line(error)})"
+            )
     return BackendUnavailable(f"{place} cannot be reached; nothing was sent ({line(error)})")
 
 

@@ -13,7 +13,7 @@ from collections.abc import Coroutine
 import psycopg
 
 from leasemq.backends.postgres.connections import WireConnection
-from leasemq.backends.postgres.faults import refused, unreachable
+from leasemq.backends.postgres.faults import line, refused, unreachable
 from leasemq.backends.postgres.functions import MIGRATIONS, Functions, installed_name, names, rendered
 from leasemq.backends.postgres.server import Server, found
 from leasemq.backends.postgres.settings import Settings
@@ -22,6 +22,9 @@ from leasemq.errors import BackendUnavailable, SchemaTooNew, Unsupported
 from leasemq.protocol.insight import Capabilities
 
 _PRE, _POST = "pre", "post"
+
+# There already, of another kind, or without our columns.
+_SOMEBODY_ELSES = frozenset({"42P07", "42710", "42809", "42703"})
 
 
 async def prepared(settings: Settings, functions: Functions) -> Capabilities:
@@ -56,6 +59,11 @@ async def prepared(settings: Settings, functions: Functions) -> Capabilities:
     except psycopg.Error as error:
         if is_gone(connection):
             raise unreachable(error, settings.place) from error
+        if error.sqlstate in _SOMEBODY_ELSES:
+            raise Unsupported(
+                f"the schema {settings.schema!r} of {settings.place} has tables of somebody else's "
+                f"({line(error)}): say ?schema= and another name in the URL"
+            ) from error
         raise refused(error, settings.place) from error
     finally:
         await connection.close()

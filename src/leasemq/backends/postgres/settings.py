@@ -24,6 +24,15 @@ _OURS = ("namespace", "notify", "schema")
 _SCHEMES = ("postgresql", "postgres")
 _LONGEST_IDENTIFIER_BYTES = 63  # NAMEDATALEN - 1: what is longer is cut, and two names might become one
 
+_WORDS = {  # of libpq's parameters: it refuses others only when it connects
+    "sslmode": ("disable", "allow", "prefer", "require", "verify-ca", "verify-full"),
+    "channel_binding": ("disable", "prefer", "require"),
+    "gssencmode": ("disable", "prefer", "require"),
+    "target_session_attrs": ("any", "read-write", "read-only", "primary", "standby", "prefer-standby"),
+    "load_balance_hosts": ("disable", "random"),
+}
+_HIGHEST_PORT = 65_535
+
 # What libpq is told unless the URL says otherwise: a peer that is gone is noticed.
 _DEFAULTS = {
     "connect_timeout": "5",
@@ -168,7 +177,17 @@ def _understood(url: str, without_ours: str) -> dict[str, str]:
     timeout = str(given.get("connect_timeout", "0"))
     if not (timeout.isascii() and timeout.isdigit()):
         raise InvalidSetting(f"connect_timeout is {shown(timeout)!r}; use a whole number of seconds")
+    _check_words({name: str(value) for name, value in given.items()})
     return {name: str(value) for name, value in given.items()}
+
+
+def _check_words(given: dict[str, str]) -> None:
+    for name, words in _WORDS.items():
+        if given.get(name, words[0]) not in words:
+            raise InvalidSetting(f"{name} is {shown(given[name])!r}; use one of {', '.join(words)}")
+    for port in filter(None, given.get("port", "").split(",")):  # one for each host
+        if not (port.isascii() and port.isdigit() and 0 < int(port) <= _HIGHEST_PORT):
+            raise InvalidSetting(f"the port is {shown(port)!r}; use a number from 1 to {_HIGHEST_PORT}")
 
 
 def _place(given: dict[str, str]) -> str:
