@@ -129,8 +129,8 @@ class Lane:
         task.add_done_callback(partial(self._ended, wire))
 
     def _best(self) -> int:
-        """Answer the place of a wire that is open already, if there is one."""
-        return next((place for place, wire in enumerate(self._resting) if wire.is_open), 0)
+        """Answer the place of the open wire that was used last: the server's process has its plans at hand."""
+        return max((place for place, wire in enumerate(self._resting) if wire.is_open), default=0)
 
     async def _carry(self, wire: Wire, first: _Request) -> None:
         request: _Request | None = first

@@ -44,6 +44,6 @@ class Store:
 def packed(values: list[T]) -> list[T] | None:
     """Answer a column of a batch as the functions take it: one value for all, one each, or None."""
     first = values[0]
-    if any(value != first for value in values):
+    if values.count(first) < len(values):
         return values
     return None if first is None else [first]

@@ -202,4 +202,5 @@ def is_stale(pgconn: PGconn) -> bool:
 async def _called(connection: WireConnection, routine: Routine, parameters: Sequence[Parameter]) -> list[Row]:
     async with connection.cursor(binary=True) as cursor:
         await cursor.execute(routine.statement.encode(), parameters)
-        return [] if cursor.description is None else await cursor.fetchall()
+        answer = cursor.pgresult  # asked for `description`, the driver makes an object per column
+        return await cursor.fetchall() if answer is not None and answer.nfields else []
