@@ -30,7 +30,7 @@ def check_new_jobs(queue: str, jobs: Sequence[NewJob]) -> None:
     check_queue(queue)
     for job in jobs:
         _check_new_job(job)
-        if any((parent.queue, parent.id) == (queue, job.id) for parent in job.parents):
+        if job.parents and any((parent.queue, parent.id) == (queue, job.id) for parent in job.parents):
             raise InvalidSetting(f"job {shown(job.id)} of queue {shown(queue)} would wait for itself")
 
 

@@ -97,6 +97,8 @@ def _masked(url: str) -> str:
 
 
 def _checked(name: object, kind: str, refusal: type[InvalidName]) -> str:
+    if type(name) is str and name.isascii() and name.isprintable() and 0 < len(name) <= MAX_NAME_BYTES:
+        return name  # as nearly all are: a byte per character, and none a control character
     fault = _name_fault(name) if isinstance(name, str) else "it is not a str"
     if fault is None:
         return str(name)

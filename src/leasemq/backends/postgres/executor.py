@@ -129,7 +129,7 @@ class Lane:
         task.add_done_callback(partial(self._ended, wire))
 
     def _best(self) -> int:
-        """Answer the place of the open wire that was used last: the server's process has its plans at hand."""
+        """Answer the place of the open wire that was used last: its plans are at hand on the server."""
         return max((place for place, wire in enumerate(self._resting) if wire.is_open), default=0)
 
     async def _carry(self, wire: Wire, first: _Request) -> None:
