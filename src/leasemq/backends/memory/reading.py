@@ -66,7 +66,7 @@ def events(shelf: Shelf, cursor: str | None, limit: int) -> EventPage:
     trimmed = shelf.event_number - len(shelf.events)
     after = trimmed if cursor == "" else events_after(shelf.queue, cursor, trimmed, shelf.event_number)
     start = after - trimmed
-    page = tuple(islice(shelf.events, start, start + limit))
+    page = tuple(told.event() for told in islice(shelf.events, start, start + limit))
     return EventPage(events=page, cursor=page[-1].cursor if page else str(after))
 
 

@@ -10,6 +10,7 @@ import heapq
 from collections import Counter, OrderedDict, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from leasemq.backends.memory.slips import Slips
 from leasemq.backends.memory.stored import Stored
@@ -29,6 +30,28 @@ from leasemq.protocol.model import (
 
 Lane = list[tuple[int, int, str]]
 STALE_ENTRIES = 1_000  # that a lane may have, beside as many as there are jobs
+
+
+class Told(NamedTuple):
+    """One event. Most are never read, so it becomes an `Event` only then."""
+
+    number: int
+    at_ms: int
+    ref: Ref
+    kind: EventKind
+    state: State | None
+    attempt: int
+
+    def event(self) -> Event:
+        """Answer it as a value."""
+        return Event(
+            cursor=str(self.number),
+            at_ms=self.at_ms,
+            ref=self.ref,
+            kind=self.kind,
+            state=self.state,
+            attempt=self.attempt,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +85,7 @@ class Shelf:
         self.holds: dict[str, Hold] = {}
         self.outbox: dict[int, FollowUp] = {}
         self.counts: Counter[str] = Counter()
-        self.events: deque[Event] = deque()
+        self.events: deque[Told] = deque()
         self.event_limit = event_limit
         self.event_number = 0
         self.has_news = False  # events were added in this turn
@@ -86,7 +109,7 @@ class Shelf:
             self._leave(job)
         job.state = state
         job.order = self.next_order()
-        job.since_ms = self.clock()
+        job.since_ms = now = self.clock()
         self.counts[state] += 1
         id_ = job.ref.id
         if state is State.WAITING:
@@ -95,7 +118,7 @@ class Shelf:
             self.active[id_] = job
         self.woken = self.woken or state in (State.WAITING, State.SCHEDULED)
         self._line_up(job)
-        self.tell(job, kind)
+        self._write(job, kind, now)
 
     def _line_up(self, job: Stored) -> None:
         """Put a job into the lanes of its state."""
@@ -150,25 +173,21 @@ class Shelf:
     def _leave(self, job: Stored) -> None:
         assert job.state is not None
         self.counts[job.state] -= 1
-        self.waiting.pop(job.ref.id, None)
-        self.active.pop(job.ref.id, None)
+        if job.state is State.WAITING:
+            del self.waiting[job.ref.id]
+        elif job.state is State.ACTIVE:
+            del self.active[job.ref.id]
 
     def tell(self, job: Stored, kind: EventKind, value: bytes | None = None) -> None:
         """Write one event, into the job's own trail too; the newest are kept."""
-        now = self.clock()
-        job.trace(now, kind, value)
+        self._write(job, kind, self.clock(), value)
+
+    def _write(self, job: Stored, kind: EventKind, now: int, value: bytes | None = None) -> None:
+        if job.trail is not None:
+            job.trace(now, kind, value)
         self.event_number += 1
         self.has_news = True
-        self.events.append(
-            Event(
-                cursor=str(self.event_number),
-                at_ms=now,
-                ref=job.ref,
-                kind=kind,
-                state=job.state,
-                attempt=job.attempts,
-            )
-        )
+        self.events.append(Told(self.event_number, now, job.ref, kind, job.state, job.attempts))
         if len(self.events) > self.event_limit:
             self.events.popleft()
 
@@ -237,22 +256,29 @@ class Shelf:
         """Answer the job that an id stands for: its own, or the one it was merged into."""
         return self.jobs.get(self.aliases.get(id_, id_))
 
-    def first_ready(self, lane: Lane, limit: int) -> list[Stored]:
-        """Answer the next `limit` jobs of a lane, forgetting stale entries and passing over overdue ones."""
+    def first_ready(self, lane: Lane, limit: int, *, stays: bool = False) -> list[Stored]:
+        """Answer the next `limit` jobs of a lane, forgetting stale entries and passing over overdue ones.
+
+        They leave the lane, as they are about to start, unless each `stays`.
+        """
         found: list[Stored] = []
-        seen: Lane = []
+        back: Lane = []
+        last: tuple[int, int, str] | None = None
         now = self.clock()
         while lane and len(found) < limit:
             priority, order, id_ = entry = heapq.heappop(lane)
             job = self.waiting.get(id_)
             is_here = job is not None and job.suspect == (lane is self.suspects)
             is_stale = job is None or not is_here or (-job.priority, job.order) != (priority, order)
-            if job is None or is_stale or entry in seen[-1:]:  # a priority changed there and back
+            if job is None or is_stale or entry == last:  # a priority changed there and back
                 continue
-            seen.append(entry)
+            last = entry
             if job.expires_ms is None or job.expires_ms > now:
                 found.append(job)
-        for entry in seen:
+                if not stays:
+                    continue
+            back.append(entry)
+        for entry in back:
             heapq.heappush(lane, entry)
         return found
 

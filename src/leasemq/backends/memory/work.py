@@ -37,6 +37,8 @@ from leasemq.protocol.model import (
 )
 from leasemq.protocol.times import debounced_ms
 
+_KINDS = {outcome: EventKind(outcome.value) for outcome in Outcome}
+
 
 def enqueue(shelf: Shelf, job: NewJob) -> Enqueued:
     """See `Work.enqueue`."""
@@ -121,7 +123,7 @@ def claim(shelf: Shelf, limit: int, lease_ms: int, claimant: Claimant) -> Claime
             next_lapse_in_ms=shelf.next_lapse_in_ms(),
             reason=NothingClaimed.PAUSED,
         )
-    suspects = shelf.first_ready(shelf.suspects, 1)
+    suspects = shelf.first_ready(shelf.suspects, 1, stays=True)
     if suspects and claimant.takes_suspect and limit > 0:
         _start(shelf, suspects[0], lease_ms, claimant)
         shelf.suspect_for = ("", 0)
@@ -207,7 +209,7 @@ def _apply(shelf: Shelf, job: Stored, settlement: Settlement) -> None:
     job.lease_until_ms = None
     job.error = settlement.error if settlement.error is not None else job.error
     job.reason = settlement.reason
-    kind = EventKind(settlement.outcome.value)
+    kind = _KINDS[settlement.outcome]
     if settlement.state.is_terminal:
         job.result = settlement.result
         job.result_until_ms = None if settlement.result_ms is None else now + settlement.result_ms
