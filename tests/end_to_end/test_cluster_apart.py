@@ -1,4 +1,4 @@
-"""One primary of a Cluster is away: workers go on with the queues of the others, and say which are missing."""
+"""One primary of a Cluster is away: workers go on with the other queues, and say which are missing."""
 
 from __future__ import annotations
 

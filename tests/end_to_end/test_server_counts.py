@@ -7,7 +7,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.end_to_end.place import Place, Process
+from tests.end_to_end.place import APP, COMMAND, Place, Process
 from tests.end_to_end.redis_place import place_on
 from tests.end_to_end.waiting import never, until
 from tests.servers import PostgresServer, RedisServer
@@ -23,8 +23,10 @@ def _scripts_called(server: RedisServer) -> int:
     return sum(stats.get(f"cmdstat_{name}", {}).get("calls", 0) for name in ("evalsha", "eval", "fcall"))
 
 
-def _run_all(place: Place, jobs: int, concurrency: int) -> Process:
-    worker = place.worker("w", concurrency=concurrency, lease_s=30)
+def _run_all(place: Place, jobs: int, concurrency: int, queues: int = 1) -> Process:
+    names = ",".join(["default", *(f"quiet-{number}" for number in range(1, queues))])
+    options = ["--concurrency", str(concurrency), "--lease", "30", "--queues", names]
+    worker = place.run("w", *COMMAND, "worker", APP, *options)
     until(lambda: len(place.ledger.lines("start")) == jobs, f"{jobs} jobs have started", OWN_WITHIN_S)
     return worker
 
@@ -51,10 +53,11 @@ def test_a_full_queue_on_redis_costs_few_round_trips(
 @pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.promise("P-83")
-def test_an_idle_worker_asks_little_of_redis(tmp_path: Path) -> None:
+@pytest.mark.parametrize("queues", [1, 3, 10])
+def test_an_idle_worker_asks_little_of_redis(tmp_path: Path, queues: int) -> None:
     with RedisServer(tmp_path) as server, place_on(tmp_path, server.url) as place:
         place.app.tasks["counted"].enqueue_sync()
-        worker = _run_all(place, 1, concurrency=10)
+        worker = _run_all(place, 1, concurrency=10, queues=queues)
         until(lambda: place.counts().completed == 1, "it is settled")
         _watch(worker, 60)  # what follows a job, and the first sweep
         before = server.info("commandstats")
@@ -65,27 +68,28 @@ def test_an_idle_worker_asks_little_of_redis(tmp_path: Path) -> None:
         for name in ("cmdstat_evalsha", "cmdstat_ping", "cmdstat_eval", "cmdstat_subscribe", "cmdstat_get")
         if name in after
     }
-    print(f"idle on Redis: {sent} in {WATCHED_S:g} s")
+    print(f"idle on Redis with {queues} queues: {sent} in {WATCHED_S:g} s")
     assert sum(sent.values()) / WATCHED_S <= IDLE_COMMANDS_PER_S
 
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.promise("P-83")
-def test_an_idle_worker_asks_little_of_postgres(tmp_path: Path) -> None:
+@pytest.mark.parametrize("queues", [1, 3, 10])
+def test_an_idle_worker_asks_little_of_postgres(tmp_path: Path, queues: int) -> None:
     with (
         PostgresServer(tmp_path, options={"autovacuum": "off"}) as server,
         place_on(tmp_path, server.url) as place,
     ):
         place.app.tasks["counted"].enqueue_sync()
-        worker = _run_all(place, 1, concurrency=10)
+        worker = _run_all(place, 1, concurrency=10, queues=queues)
         until(lambda: place.counts().completed == 1, "it is settled")
         _watch(worker, 60)
         with psycopg.connect(server.url, autocommit=True) as watcher:
             before = _transactions(watcher)
             _watch(worker, WATCHED_S)
             sent = _transactions(watcher) - before - 1  # the look before this one
-    print(f"idle on PostgreSQL: {sent} transactions in {WATCHED_S:g} s")
+    print(f"idle on PostgreSQL with {queues} queues: {sent} transactions in {WATCHED_S:g} s")
     assert sent / WATCHED_S <= IDLE_COMMANDS_PER_S
 
 

@@ -14,8 +14,8 @@ from tests.worker.stage import Stage
 
 LEASE_MS = 30_000
 WATCHED_S = 1_200
-HEARTBEATS_PER_S = 0.04  # of the process
-PER_QUEUE_PER_S = 0.09  # a claim each 15 s, and now and then a look for what is rare
+PINGS_PER_S = 0.034  # of the listener, on a server
+IDLE_COMMANDS_PER_S = 0.2
 
 
 async def _noop() -> None:
@@ -36,8 +36,8 @@ def test_an_idle_worker_sends_few_commands(theatre: Theatre, queues: int) -> Non
         await stage.pass_time(WATCHED_S)
         sent = process.wire.calls - before
         del sent[WAIT]  # waits for pushes, and sends nothing
-        assert sum(sent.values()) / WATCHED_S <= HEARTBEATS_PER_S + queues * PER_QUEUE_PER_S
-        assert HEARTBEATS_PER_S + PER_QUEUE_PER_S <= 0.2
+        assert sum(sent.values()) / WATCHED_S <= IDLE_COMMANDS_PER_S - PINGS_PER_S
+        assert sent["claim"] / WATCHED_S >= 1 / 15  # it sleeps no longer
 
     theatre(play)
 
@@ -71,5 +71,62 @@ def test_what_a_dead_worker_left_in_the_outbox_is_found_soon(theatre: Theatre, *
         if is_new:
             stage.start(lease_ms=LEASE_MS)
         await stage.until_ended(child, patience_s=LEASE_MS / 1_000 + 2)
+
+    theatre(play)
+
+
+@pytest.mark.promise("P-02", "P-83")
+@pytest.mark.parametrize("held_s", [1, 100, 1_000])
+def test_an_idle_worker_with_many_queues_recovers_a_dead_ones_job_when_its_lease_ends(
+    theatre: Theatre, held_s: int
+) -> None:
+    async def play(stage: Stage) -> None:
+        async def work(ctx: Ctx) -> None:
+            if ctx.attempt == 1:
+                await pass_time(3_600)
+
+        stage.task("work", work)
+        names = tuple(f"q{number}" for number in range(10))
+        dying = stage.start(queues=("q7",), lease_ms=LEASE_MS)
+        idle = stage.process(queues=names, lease_ms=LEASE_MS)
+        idle.task = stage.spawn(idle.worker.run())
+        await stage.pass_time(30)
+        idle.wire.queues_down.add("q7")
+        job = await stage.enqueue("work", queue="q7")
+        await stage.pass_time(1)  # the other one has it
+        idle.wire.queues_down.clear()
+        await stage.pass_time(held_s)
+        await dying.die()
+        await stage.until_ended(job, queue="q7", patience_s=LEASE_MS / 1_000 + 3)
+
+    theatre(play)
+
+
+@pytest.mark.promise("P-02", "P-83")
+def test_a_full_worker_with_many_queues_recovers_a_dead_ones_job_soon_after_its_lease_ends(
+    theatre: Theatre,
+) -> None:
+    """It hears that there are jobs and has no room to claim, so no claim tells it of the leases there."""
+
+    async def play(stage: Stage) -> None:
+        async def work(ctx: Ctx) -> None:
+            await pass_time(3_600)
+
+        stage.task("work", work)
+        names = tuple(f"q{number}" for number in range(10))
+        stage.start(queues=names, lease_ms=LEASE_MS, concurrency=1)
+        await stage.pass_time(5)
+        await stage.enqueue("work", queue="q0")
+        await stage.pass_time(1)
+        dying = stage.start(queues=("q7",), lease_ms=LEASE_MS)
+        await stage.pass_time(5)
+        job = await stage.enqueue("work", queue="q7")
+        await stage.pass_time(1)
+        await dying.die()
+
+        async def is_recovered() -> bool:
+            return (await stage.job(job, "q7")).stalls == 1
+
+        await stage.until(is_recovered, patience_s=LEASE_MS / 1_000 + 17)
 
     theatre(play)

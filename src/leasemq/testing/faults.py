@@ -114,7 +114,7 @@ class Wire:
             raise BackendUnavailable(f"{operation}: the connection is cut by the test")
 
     async def refuse_if_queue_down(self, operation: str, args: tuple[Any, ...]) -> None:
-        """Raise if nothing gets through to the queue that this call is about, at once or when it times out."""
+        """Raise if nothing gets through to the queue of this call, at once or when it times out."""
         if not args or not isinstance(args[0], str) or args[0] not in self.queues_down:
             return
         if self.frozen_ms:

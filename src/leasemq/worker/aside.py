@@ -8,6 +8,7 @@ from contextlib import suppress
 from leasemq.errors import BackendUnavailable, IndeterminateWrite, LeaseMQError
 from leasemq.events import StraysReleased, SweepFailed
 from leasemq.maintenance import Chore
+from leasemq.protocol.model import Advanced
 from leasemq.worker.claims import Answered
 from leasemq.worker.company import Entry
 from leasemq.worker.crew import Crew
@@ -88,10 +89,10 @@ def advance_due(crew: Crew, aside: asyncio.TaskGroup) -> None:
 
 async def _advance(crew: Crew, queue: str) -> None:
     who = f"advance {queue}"
-    while True:
+    moved: Advanced | None = None
+    while moved is None:
         try:
             moved = await crew.backend.advance(queue, crew.settings.sweep_batch)
-            break
         except (BackendUnavailable, IndeterminateWrite) as error:
             crew.link.failed(who, error)
             await crew.link.pause(who)

@@ -35,7 +35,7 @@ from leasemq.worker.registry import JOBS_SHOWN, VERSION, announce, tasks_shown
 from leasemq.worker.routine import Routine, by_name
 from leasemq.worker.settings import ANNOUNCE_TTL_MS, WorkerSettings
 from leasemq.worker.settler import Bounds, Ending, Lane
-from leasemq.worker.sweeper import FollowUps, Sweeper
+from leasemq.worker.sweeper import FollowUps, Pace, Sweeper
 from leasemq.worker.threads import in_own_thread
 from leasemq.worker.transacting import Transactions
 from leasemq.worker.watchdog import Watchdog
@@ -103,8 +103,8 @@ class Crew:
             on_late=self.draw_attention,
         )
         self.idle_ms = settings.idle_for(routines.values())
-        self.outlook = Outlook(settings.queues, self.idle_ms, clock())
-        self.sweepers = self._make_sweepers(settings.sweep_for(routines.values()), source)
+        self.outlook = Outlook(settings.queues, self.idle_ms, clock(), settings.turn_for(routines.values()))
+        self.sweepers = self._make_sweepers(routines, source)
 
     def _make_lanes(self) -> dict[str, Lane]:
         bounds = Bounds(count=self.settings.settle_batch, size_bytes=self.settings.settle_batch_bytes)
@@ -127,7 +127,9 @@ class Crew:
             on_offer=lambda queue: self.follow_ups[queue].ask_now(),
         )
 
-    def _make_sweepers(self, every_ms: int, source: random.Random | None) -> dict[str, Sweeper]:
+    def _make_sweepers(
+        self, routines: Mapping[str, Routine], source: random.Random | None
+    ) -> dict[str, Sweeper]:
         sweep = Sweep(
             self.backend,
             self.queues,
@@ -142,9 +144,21 @@ class Crew:
         )
         return {
             queue: Sweeper(
-                queue, sweep, self.link, self._dice, self.clock, every_ms=every_ms, on_swept=self._swept
+                queue,
+                sweep,
+                self.link,
+                self._dice,
+                self.clock,
+                pace=Pace(
+                    every_ms=self.settings.sweep_for(routines.values()),
+                    told_for_ms=self.settings.told_for(routines.values()),
+                    position=position,
+                    count=len(self.queues),
+                ),
+                on_swept=self._swept,
+                on_renewed=self._ask,
             )
-            for queue in self.queues
+            for position, queue in enumerate(self.queues)
         }
 
     def settling(self) -> list[Coroutine[object, object, None]]:
@@ -261,11 +275,15 @@ class Crew:
     def _open(self) -> None:
         """The listener was opened, or could not be: whatever was pushed before may have been missed."""
         self.outlook.hear_all()
+        for sweeper in self.sweepers.values():
+            sweeper.doubt()
         self.is_hearing.set()
         self._attention.set()
 
     def _hear(self, wake: Wake) -> None:
         if self.outlook.hear(wake.queues):
+            for queue in wake.queues.intersection(self.queues):
+                self.sweepers[queue].doubt()
             self._attention.set()
         if wake.cancels:
             self.attempts.cancel(wake.cancels)
@@ -307,6 +325,11 @@ class Crew:
         if swept.promoted or swept.recovered or swept.followed:
             self.outlook.hear([queue])
             self._attention.set()
+
+    def _ask(self, queue: str) -> None:
+        """A lease that was to end there did not: a claim will tell which one is the next."""
+        self.outlook.hear([queue])
+        self._attention.set()
 
     def _info(self) -> WorkerInfo:
         held = sorted((ref for ref, _ in self.attempts.known()), key=lambda ref: (ref.queue, ref.id))

@@ -21,9 +21,13 @@ class _View:
 class Outlook:
     """Which queue to ask next, and when, on the worker's clock. Owner: one worker, in its loop."""
 
-    def __init__(self, queues: Collection[str] | Mapping[str, int], idle_ms: int, now_ms: int) -> None:
+    def __init__(
+        self, queues: Collection[str] | Mapping[str, int], idle_ms: int, now_ms: int, turn_ms: int
+    ) -> None:
         self._turns = turns_of(queues)
         self._idle_ms = idle_ms
+        self._turn_ms = turn_ms  # between two questions to queues where nothing happens
+        self._turned_ms = now_ms  # when the last one was asked
         self._views = {queue: _View(asked_ms=now_ms) for queue in queues}
 
     def hear(self, queues: Iterable[str]) -> bool:
@@ -68,6 +72,8 @@ class Outlook:
     def begin_asking(self, queue: str, now_ms: int) -> None:
         """Note that a claim is sent. What is heard from here on counts anew, however the answer turns out."""
         view = self._views[queue]
+        if not view.is_ready:
+            self._turned_ms = now_ms
         view.is_ready = False
         view.asked_ms = now_ms
 
@@ -83,14 +89,19 @@ class Outlook:
         """Answer how long nothing needs to be asked, if nothing is heard."""
         times = [view.due_ms for view in self._views.values() if view.due_ms is not None]
         if has_room:
-            times += [
-                view.asked_ms + self._idle_ms for view in self._views.values() if not view.is_closed
-            ]
+            times += [self._turn_at_ms(view) for view in self._views.values() if not view.is_closed]
         return max(0, min(times, default=now_ms + self._idle_ms) - now_ms)
 
     def _ready(self, now_ms: int) -> set[str]:
-        return {
-            queue
-            for queue, view in self._views.items()
-            if not view.is_closed and (view.is_ready or view.asked_ms + self._idle_ms <= now_ms)
-        }
+        ready = {queue for queue, view in self._views.items() if view.is_ready and not view.is_closed}
+        if self._turned_ms + self._turn_ms <= now_ms:
+            rest = [one for one in self._views.items() if not one[1].is_ready and not one[1].is_closed]
+            ready.update(
+                queue
+                for queue, view in sorted(rest, key=lambda one: one[1].asked_ms)[:1]
+                if self._turn_at_ms(view) <= now_ms
+            )
+        return ready
+
+    def _turn_at_ms(self, view: _View) -> int:
+        return max(view.asked_ms + self._idle_ms, self._turned_ms + self._turn_ms)

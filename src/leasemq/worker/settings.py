@@ -17,6 +17,7 @@ from leasemq.worker.routine import Routine
 LEASE_MS = 30_000
 DRAIN_MS = 30_000
 LONGEST_IDLE_MS = 15_000
+TURN_MS = 12_000  # between two claims of an idle worker with several queues
 MANY_SLOTS = 20
 LONGEST_STALL_MS, SHORTEST_STALL_MS = 1_000, 100
 ANNOUNCE_MS = 25_000
@@ -106,6 +107,25 @@ class WorkerSettings:
         """Answer the longest time for which a worker with nothing to do asks for nothing."""
         longest_ms = min(LONGEST_IDLE_MS, max(1, self._shortest_lease(routines) // 2))
         return longest_ms if self.idle_ms is None else min(self.idle_ms, longest_ms)
+
+    def turn_for(self, routines: Iterable[Routine]) -> int:
+        """Answer how often one of the queues where nothing happens is asked: the one not asked for longest.
+
+        With many queues each has its turn more rarely, so that an idle worker costs no more with them.
+        """
+        idle_ms = self.idle_for(routines)
+        longest_ms = max(1, idle_ms // len(self.queues))
+        return max(longest_ms, TURN_MS) if self._is_calm(idle_ms) else longest_ms
+
+    def told_for(self, routines: Iterable[Routine]) -> int:
+        """Answer for how long a claim's word on the leases of its queue counts, if nothing is heard of it."""
+        routines = list(routines)
+        sweep_ms = self.sweep_for(routines)
+        turns_ms = (len(self.queues) + 1) * self.turn_for(routines)
+        return max(sweep_ms, turns_ms) if self._is_calm(self.idle_for(routines)) else sweep_ms
+
+    def _is_calm(self, idle_ms: int) -> bool:
+        return len(self.queues) > 1 and self.idle_ms is None and idle_ms == LONGEST_IDLE_MS
 
     def _shortest_lease(self, routines: Iterable[Routine]) -> int:
         leases = (one.lease_ms for one in routines if one.lease_ms is not None)

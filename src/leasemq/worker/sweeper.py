@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 
 from leasemq.backend import Backend
 from leasemq.clock import Clock
@@ -16,22 +17,34 @@ from leasemq.worker.dice import Dice
 from leasemq.worker.link import Link
 from leasemq.worker.retention import Owed
 
-QUIET_STEPS = 4  # a queue where nothing happens gets one more kind of work only at each of these steps
+QUIET_STEPS = 4  # of all queues where nothing happens one gets one more kind of work at each of these steps
+ASKED_APART_MS = 1_000  # a lease that ends so soon after it was told of, and then has not ended, is no news
 LAPSE_JITTER_MS = 250  # so that many idle workers do not look for the same dead one at once
 EMPTY_OUTBOX_MS = 1_000  # after a look that found nothing, how long until the next
 
 _MINOR = (Chore.ADVANCE, Chore.FOLLOW_UP, Chore.PRUNE)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How often a sweeper takes a step, and what it leaves to others."""
+
+    every_ms: int
+    told_for_ms: int  # for so long a claim's word on the leases counts
+    position: int  # among the worker's sweepers
+    count: int  # of these
+
+
 class Sweeper:
     """Sweeps one queue at a steady pace, from a random phase, so that many workers do not sweep at once.
 
-    Each step looks for expired leases, unless a claim has just done so. The other kinds of work go along
-    while the queue is in use, and take turns, far apart, while it is quiet: an idle worker costs its
-    backend next to nothing. Between two steps it looks where a lease is expected to end (a claim that came
-    back short has said when), prunes what this worker's own jobs have left, and goes on with the kinds of
-    work that reached their bound: bound by bound, so that no flood holds up the others. Each queue has a
-    sweeper, so that none waits for another that cannot be reached.
+    Each step looks for expired leases, unless a claim has done so and nothing was heard of the queue since.
+    The other kinds of work go along while the queue is in use, and take turns, far apart, while it is quiet,
+    as do quiet queues: an idle worker costs its backend next to nothing, however many it has. Between two
+    steps it looks where a lease is expected to end (a claim that came back short has said when), prunes what
+    this worker's own jobs have left, and goes on with the kinds of work that reached their bound: bound by
+    bound, so that no flood holds up the others. Each queue has a sweeper, so that none waits for another
+    that cannot be reached.
     """
 
     def __init__(
@@ -42,8 +55,9 @@ class Sweeper:
         dice: Dice,
         clock: Clock,
         *,
-        every_ms: int,
+        pace: Pace,
         on_swept: Callable[[str, Swept], None],
+        on_renewed: Callable[[str], None],
     ) -> None:
         self._queue = queue
         self._sweep = sweep
@@ -53,8 +67,9 @@ class Sweeper:
         self._lapse_ms: int | None = None  # when a lease of the queue can end, as last heard
         self._told_ms: int | None = None  # when that was
         self._is_told = asyncio.Event()
-        self._every_ms = every_ms
+        self._pace = pace
         self._on_swept = on_swept
+        self._on_renewed = on_renewed
         self._is_in_use = True  # at first: who was here before may have left work of any kind
         self._unfinished = frozenset[Chore]()
         self._owed = Owed(clock)
@@ -77,14 +92,18 @@ class Sweeper:
         self._lapse_ms = self._clock() + lapse_in_ms + 1 + jitter_ms
         self._is_told.set()
 
+    def doubt(self) -> None:
+        """Something happens in this queue: what is known of its leases may be true no more."""
+        self._told_ms = None
+
     async def run(self) -> None:
         """Sweep for ever."""
-        await self._rest(int(self._dice.roll() * self._every_ms))
+        await self._rest(int(self._dice.roll() * self._pace.every_ms))
         while True:
             if chores := self._chores():
                 await self._step(chores)
             self._steps += 1
-            await self._rest(self._every_ms)
+            await self._rest(self._pace.every_ms)
 
     async def _rest(self, rest_ms: int) -> None:
         """Wait, and do meanwhile what need not wait."""
@@ -115,8 +134,9 @@ class Sweeper:
 
     async def _step(self, chores: Collection[Chore]) -> None:
         who = f"sweep {self._queue}"
+        told_ms = None
         if self._has_lapsed():
-            self._lapse_ms = None
+            self._lapse_ms, told_ms, self._told_ms = None, self._told_ms, None
         try:
             swept = await self._sweep.step(self._queue, chores)
         except (BackendUnavailable, IndeterminateWrite) as error:
@@ -133,15 +153,20 @@ class Sweeper:
         if swept.recovered:  # the dead may have left follow-ups too
             self._unfinished |= {Chore.FOLLOW_UP}
         self._on_swept(self._queue, swept)
+        is_renewed = swept.recovered == 0 and swept.recover_in_ms is None
+        if is_renewed and told_ms is not None and self._clock() - told_ms >= ASKED_APART_MS:
+            self._on_renewed(self._queue)
 
     def _chores(self) -> Collection[Chore]:
         if self._is_in_use:
             self._is_in_use = False
             return tuple(Chore)
         turn, is_between = divmod(self._steps, QUIET_STEPS)
-        minor = () if is_between else (_MINOR[turn % len(_MINOR)],)
+        round_, position = divmod(turn, self._pace.count)
+        is_others = is_between or position != self._pace.position
+        minor = () if is_others else (_MINOR[round_ % len(_MINOR)],)
         # A claim that came back short has just looked at the leases, and said when to look again.
-        is_told = self._told_ms is not None and self._clock() - self._told_ms < self._every_ms
+        is_told = self._told_ms is not None and self._clock() - self._told_ms < self._pace.told_for_ms
         return minor if is_told else (Chore.RECOVER, *minor)
 
 
