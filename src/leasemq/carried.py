@@ -49,6 +49,8 @@ class Carried:
 
         Raises: PayloadRejected for what is not plain data, PayloadTooLarge.
         """
+        if not self._variables:
+            return b""
         held = {name: variable.get(_UNSET) for name, variable in self._variables.items()}
         values = {name: value for name, value in held.items() if value is not _UNSET}
         return encode_plain(values, LIMIT_BYTES, what=_WHAT) if values else b""

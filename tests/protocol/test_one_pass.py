@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -56,7 +56,7 @@ def told(reader: Signature, payload: bytes) -> Any:
 def test_one_pass_and_a_closer_look_read_the_same(function: Any, envelope: dict[str, Any]) -> None:
     reader = signature(function)
     assert reader.one_pass is not None
-    payload = msgspec.json.encode(envelope) if _fits(envelope) else repr(envelope).encode()
+    payload = json.dumps(envelope).encode()  # also of numbers that nothing here would write
 
     assert told(reader, payload) == told(replace(reader, one_pass=None), payload)
 
@@ -78,11 +78,3 @@ def test_a_newer_version_gets_the_closer_look() -> None:
 
     assert reader.one_pass is not None
     assert reader.one_pass.read(payload) is None
-
-
-def _fits(envelope: object) -> bool:
-    try:
-        msgspec.json.encode(envelope)
-    except (OverflowError, UnicodeEncodeError):
-        return False
-    return True

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from leasemq.backend import Backend
 from leasemq.clock import boot_ms
 from leasemq.errors import BackendUnavailable, IndeterminateWrite, LeaseMQError, Refused
 from leasemq.protocol.model import Acceptance, Enqueued, NewJob
+from leasemq.protocol.record import record
 
 PATIENCE_MS = 2_000  # how long an enqueue is repeated before its caller hears of the trouble
 _FIRST_PAUSE_MS = 20
@@ -19,7 +20,7 @@ _LONGEST_PAUSE_MS = 500
 Answer = Enqueued | LeaseMQError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Offer:
     """A job to store, and what its caller knows about it."""
 

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import assert_never
 
 from leasemq.protocol.model import Lease, OnParentFailure, Outcome, Settlement, Side, State
+from leasemq.protocol.record import record
 from leasemq.protocol.retry import Retry, delay_ms
 
 UNFIT_FIRST_MS = 1_000  # how long a job that this worker cannot run is left alone, doubled at each claim
@@ -27,7 +28,7 @@ class Reason(StrEnum):
     PARENT = "parent"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Returned:
     """The function returned; `result` is encoded."""
 
