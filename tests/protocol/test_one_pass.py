@@ -78,3 +78,12 @@ def test_a_newer_version_gets_the_closer_look() -> None:
 
     assert reader.one_pass is not None
     assert reader.one_pass.read(payload) is None
+
+
+@pytest.mark.promise("P-28")
+@pytest.mark.parametrize("value", ["1" * 20, "[" * 500 + "]" * 500])
+def test_what_no_reader_may_meet_is_not_read_in_one_pass(value: str) -> None:
+    reader = signature(untyped)
+
+    assert reader.one_pass is not None
+    assert reader.one_pass.read(f'{{"v":1,"schema":"","kwargs":{{"a":{value}}}}}'.encode()) is None
