@@ -350,3 +350,54 @@ def test_a_step_of_the_stores_clock_costs_at_most_a_run_and_accepts_no_stale_wri
             assert routine.signature.decode_result(record.result or b"") == record.attempts
 
     theatre(play)
+
+
+@pytest.mark.promise("P-02", "P-18")
+def test_a_job_whose_task_has_a_shorter_lease_is_held_for_no_longer_from_the_claim_on(
+    theatre: Theatre,
+) -> None:
+    """Its worker dies before the first heartbeat."""
+
+    async def play(stage: Stage) -> None:
+        async def work(ctx: Ctx) -> None:
+            if ctx.attempt == 1:
+                await pass_time(3_600)
+
+        stage.task("work", work, lease_ms=3_000)
+        stage.task("other", work)
+        job = await stage.enqueue("work")
+        dying = stage.start(lease_ms=30_000)
+        await stage.until(lambda: _active(stage))
+        await stage.pass_time(0.5)
+        await dying.die()
+        stage.start(lease_ms=30_000)
+        await stage.until_ended(job, patience_s=3 + 1)
+        assert (await stage.job(job)).stalls == 1
+
+    theatre(play)
+
+
+@pytest.mark.promise("P-02", "P-16", "P-18")
+def test_a_task_without_a_lease_of_its_own_has_the_workers_beside_one_with_a_shorter_lease(
+    theatre: Theatre,
+) -> None:
+    """The claim is as short as the other's; its first heartbeat gives it the full length, and it needs it."""
+
+    async def play(stage: Stage) -> None:
+        async def work() -> None:
+            await pass_time(25)
+
+        stage.task("short", work, lease_ms=3_000)
+        stage.task("work", work)
+        job = await stage.enqueue("work")
+        process = stage.start(lease_ms=30_000)
+        await stage.pass_time(2)
+        process.wire.is_down = True
+        await stage.pass_time(20)
+        process.wire.is_down = False
+        await stage.until_ended(job)
+        record = await stage.job(job)
+        assert (record.state, record.attempts, record.stalls) == (State.COMPLETED, 1, 0)
+        assert not process.events(LeaseInDanger)
+
+    theatre(play)

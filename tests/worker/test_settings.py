@@ -84,6 +84,23 @@ def test_a_worker_looks_more_often_the_shorter_its_shortest_lease() -> None:
     assert (chosen.idle_for(short), chosen.sweep_for(short)) == (200, 70)
 
 
+def test_a_claim_is_as_short_as_the_shortest_lease_but_never_shorter_than_a_second_for_one_task() -> None:
+    settings = WorkerSettings(lease_ms=30_000)
+    assert settings.claim_lease_for([]) == 30_000
+    assert settings.claim_lease_for([routine("long", lease_ms=60_000)]) == 30_000
+    assert settings.claim_lease_for([routine("short", lease_ms=3_000)]) == 3_000
+    assert settings.claim_lease_for([routine("shortest", lease_ms=100)]) == 1_000
+    assert WorkerSettings(lease_ms=200).claim_lease_for([routine("short", lease_ms=100)]) == 200
+
+
+def test_quiet_queues_have_turns_when_leases_are_long_and_nobody_chose_otherwise() -> None:
+    queues = ("a", "b", "c")
+    assert WorkerSettings(lease_ms=30_000).turn_for([]) == 15_000
+    assert WorkerSettings(lease_ms=30_000, queues=queues).turn_for([]) == 12_000
+    assert WorkerSettings(lease_ms=6_000, queues=queues).turn_for([]) == 1_000
+    assert WorkerSettings(lease_ms=30_000, queues=queues, idle_ms=300).turn_for([]) == 100
+
+
 async def test_an_alias_that_is_another_tasks_name_is_refused() -> None:
     async with real_stage() as stage:
         stage_routines: dict[str, Routine] = {"a": routine("a"), "b": routine("b", aliases=("a",))}

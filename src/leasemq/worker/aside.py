@@ -35,7 +35,7 @@ def _take(crew: Crew, answered: Answered) -> None:
     fitting = [one for one in leases if entry is Entry.ALONE or not one.suspect]
     fitting = fitting[: 0 if is_closed else crew.attempts.room]
     surplus = [one for one in leases if one not in fitting]
-    crew.attempts.give_back(surplus, answered.sent_ms, crew.settings.lease_ms)
+    crew.attempts.give_back(surplus, answered.sent_ms, crew.claim_lease_ms)
     crew.take(answered.of_these(fitting))
     if surplus:
         crew.outlook.hear([answered.queue])
@@ -66,7 +66,7 @@ async def _has_released_strays(crew: Crew, queue: str) -> bool:
     known |= crew.attempts.known()
     strays = [lease for lease in leases if (lease.ref, lease.fence) not in known]
     if strays:
-        crew.attempts.give_back(strays, crew.clock(), crew.settings.lease_ms)
+        crew.attempts.give_back(strays, crew.clock(), crew.claim_lease_ms)
         crew.herald.tell(StraysReleased(queue=queue, count=len(strays)))
     return True
 

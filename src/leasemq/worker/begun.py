@@ -28,7 +28,7 @@ def kept(begun: Iterable[Begun], settings: WorkerSettings, sent_ms: int, lease_m
     stop_ms = stop_at_ms(sent_ms, lease_ms, claimed_heartbeat_ms)
     held: list[Held] = []
     for serial, lease, routine, own in begun:
-        wanted_ms = own.lease_ms or (routine and routine.lease_ms) or lease_ms
+        wanted_ms = own.lease_ms or (routine and routine.lease_ms) or settings.lease_ms
         timeout_ms = own.timeout_ms or (routine and routine.timeout_ms)
         is_as_claimed = wanted_ms == lease_ms
         heartbeat_ms = claimed_heartbeat_ms if is_as_claimed else settings.heartbeat_for(wanted_ms)

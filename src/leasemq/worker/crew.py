@@ -76,6 +76,7 @@ class Crew:
         self._early_cancels: set[Ref] = set()  # heard while a claim was out: of jobs that it may bring
         self._margin_ms = margin_ms(settings.lease_ms, settings.heartbeat_for(settings.lease_ms))
         self._dice = Dice(source)
+        self.claim_lease_ms = settings.claim_lease_for(routines.values())
         self.link = Link(herald, clock, self._dice.roll)
         self.keeper = Keeper(backend.renewer, clock, self._dice.roll, self._hear_round)
         self.link.on_hope = self.keeper.look_now
@@ -98,7 +99,7 @@ class Crew:
             queues=self.queues,
             worker=settings.name,
             incarnation=self.incarnation,
-            lease_ms=settings.lease_ms,
+            lease_ms=self.claim_lease_ms,
             on_aside=self._close,
             on_late=self.draw_attention,
         )
@@ -231,7 +232,7 @@ class Crew:
     def take(self, answered: Answered) -> None:
         """Start what a claim brought, unless it came after a stop, or so late that it may have ended."""
         queue, claimed = answered.queue, answered.claimed
-        now_ms, lease_ms = self.clock(), self.settings.lease_ms
+        now_ms, lease_ms = self.clock(), self.claim_lease_ms
         is_more_likely = claimed.reason is None and bool(claimed.leases)
         self.outlook.took(queue, len(claimed.leases), now_ms, is_more_likely=is_more_likely)
         self.outlook.promise(queue, now_ms, claimed.next_due_in_ms)

@@ -18,6 +18,7 @@ LEASE_MS = 30_000
 DRAIN_MS = 30_000
 LONGEST_IDLE_MS = 15_000
 TURN_MS = 12_000  # between two claims of an idle worker with several queues
+SHORTEST_CLAIM_MS = 1_000
 MANY_SLOTS = 20
 LONGEST_STALL_MS, SHORTEST_STALL_MS = 1_000, 100
 ANNOUNCE_MS = 25_000
@@ -107,6 +108,14 @@ class WorkerSettings:
         """Answer the longest time for which a worker with nothing to do asks for nothing."""
         longest_ms = min(LONGEST_IDLE_MS, max(1, self._shortest_lease(routines) // 2))
         return longest_ms if self.idle_ms is None else min(self.idle_ms, longest_ms)
+
+    def claim_lease_for(self, routines: Iterable[Routine]) -> int:
+        """Answer for how long a claim takes its jobs: as the shortest lease among what it may bring.
+
+        What asks for more has it from its first heartbeat on. Never less than a second because of one task:
+        all the others would have no more time to be heard of.
+        """
+        return max(self._shortest_lease(routines), min(self.lease_ms, SHORTEST_CLAIM_MS))
 
     def turn_for(self, routines: Iterable[Routine]) -> int:
         """Answer how often one of the queues where nothing happens is asked: the one not asked for longest.

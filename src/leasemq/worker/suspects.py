@@ -13,7 +13,7 @@ async def make_way(crew: Crew) -> str | None:
     None: another process took it, or this one stops. The backend's word that this process is the one to
     make way holds for a lease, so it is asked again each third of one.
     """
-    queue, keep_ms = crew.suspect_queue, crew.settings.lease_ms // 3
+    queue, keep_ms = crew.suspect_queue, crew.claim_lease_ms // 3
     asked_ms = crew.clock()
     if queue is not None and crew.attempts.running:
         crew.herald.tell(MakingWay(queue=queue, running=crew.attempts.running))
