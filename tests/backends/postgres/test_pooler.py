@@ -11,8 +11,12 @@ import psycopg
 import pytest
 
 from leasemq.backends.postgres.looks import LOOK_MS
+from leasemq.backends.postgres.settings import located
 from tests.backends.postgres.bouncer import Bouncer
+from tests.end_to_end.apps.work import task_of
 from tests.end_to_end.place import Place
+from tests.end_to_end.test_transfers import Bank
+from tests.end_to_end.test_transfers import worker as transferring
 from tests.end_to_end.waiting import until
 from tests.servers import PostgresServer
 
@@ -90,6 +94,38 @@ def test_a_thousand_jobs_of_eight_workers_pass_through_a_transaction_pooler(
 ) -> None:
     passes_through(place, server, workers=8, jobs=1_000)
     assert picks_up(place, 20) <= LOOK_MS / 1_000 + 0.5
+
+
+@pytest.mark.promise("P-94", "P-114", "B21")
+def test_enqueues_in_the_callers_own_transactions_pass_through_a_transaction_pooler(place: Place) -> None:
+    """The second session is used while somebody else has the first, whatever was prepared there."""
+    quick = task_of(place.app, "quick")
+    conninfo = located(place.url).conninfo
+    with closing(psycopg.connect(conninfo)) as mine, closing(psycopg.connect(conninfo)) as others:
+        for number in range(10):
+            quick.options(session=mine, id=f"job-{number}").enqueue_sync()
+            mine.commit()
+        others.execute(b"SELECT 1")
+        quick.options(session=mine, id="on-the-other-session").enqueue_sync()
+        mine.commit()
+        quick.options(session=mine, id="taken-back").enqueue_sync()
+        mine.rollback()
+
+    assert place.counts().accepted == 11
+
+
+@pytest.mark.promise("P-94", "P-114", "P-11", "B21")
+def test_transactions_of_jobs_pass_through_a_transaction_pooler(place: Place) -> None:
+    bank = Bank(place)
+    ids = bank.order(60)
+    crew = [transferring(place) for _ in range(2)]
+    place.wait_for_completed(60, 90)
+
+    assert all(one.is_alive for one in crew)
+    assert bank.balances() == bank.expected
+    assert sorted(bank.entries()) == sorted(ids)
+    assert all("prepared statement" not in one.output for one in crew)
+    bank.close()
 
 
 @pytest.mark.promise("P-94", "P-82", "P-98", "B21")

@@ -156,7 +156,7 @@ class _Caller:
             async with _patience(self._target, driver):
                 if _known.get(driver) != self._target.store_id:
                     await self._check_store(driver)
-                return await _called(driver, routine.statement, parameters)
+                return await self._called(driver, routine.statement, parameters)
         except TimeoutError as error:
             raise BackendUnavailable(f"{place} did not answer; the transaction is given up") from error
         except psycopg.Error as error:
@@ -171,9 +171,9 @@ class _Caller:
         settings = self._target.settings
         table = f"{settings.quoted_schema}.store"
         name = encoded(("text",), (table,))
-        ((is_there,),) = await _called(driver, "SELECT to_regclass($1) IS NOT NULL", name)
+        ((is_there,),) = await self._called(driver, "SELECT to_regclass($1) IS NOT NULL", name)
         statement = f"SELECT store_id FROM {table}"  # noqa: S608 - a schema's name, quoted
-        rows = await _called(driver, statement, ()) if is_there else []
+        rows = await self._called(driver, statement, ()) if is_there else []
         if [tuple(row) for row in rows] != [(self._target.store_id,)]:
             raise InvalidSession(
                 f"the session is connected to the database {driver.info.dbname!r}, whose schema "
@@ -181,6 +181,20 @@ class _Caller:
                 f"so connect to {settings.place}"
             )
         _known[driver] = self._target.store_id
+
+    async def _called(self, driver: Driver, statement: str, parameters: Sequence[Parameter]) -> list[Row]:
+        """Run a statement with a cursor of ours, whatever the connection's own are like."""
+        # A pooler gives each transaction any session.
+        prepare = None if self._target.settings.notify else False
+        if isinstance(driver, AsyncConnection):
+            async with AsyncRawCursor(driver, row_factory=tuple_row) as awaited:
+                awaited.adapters.register_dumper(Parameter, ParameterDumper)
+                await awaited.execute(statement.encode(), parameters, prepare=prepare, binary=True)
+                return await awaited.fetchall()
+        with RawCursor(driver, row_factory=tuple_row) as cursor:
+            cursor.adapters.register_dumper(Parameter, ParameterDumper)
+            cursor.execute(statement.encode(), parameters, prepare=prepare, binary=True)
+            return cursor.fetchall()
 
 
 _known: WeakKeyDictionary[Driver, str] = WeakKeyDictionary()  # connections whose store was looked at
@@ -272,16 +286,3 @@ async def _patience(target: Target, driver: Driver | None) -> AsyncIterator[None
                 driver.patience_ms = before_ms
         case _:
             yield
-
-
-async def _called(driver: Driver, statement: str, parameters: Sequence[Parameter]) -> list[Row]:
-    """Run a statement with a cursor of ours, whatever the connection's own are like."""
-    if isinstance(driver, AsyncConnection):
-        async with AsyncRawCursor(driver, row_factory=tuple_row) as awaited:
-            awaited.adapters.register_dumper(Parameter, ParameterDumper)
-            await awaited.execute(statement.encode(), parameters, binary=True)
-            return await awaited.fetchall()
-    with RawCursor(driver, row_factory=tuple_row) as cursor:
-        cursor.adapters.register_dumper(Parameter, ParameterDumper)
-        cursor.execute(statement.encode(), parameters, binary=True)
-        return cursor.fetchall()
