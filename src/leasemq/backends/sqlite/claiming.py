@@ -176,14 +176,14 @@ def _take(
     if not rows:
         return ()
     _keep_attempts(step, [row[LEASE_KEY] for row in rows if row[LEASE_OUTCOME] is not None])
-    now, until, place = step.now_ms, step.now_ms + lease_ms, book.next_place()
+    now, until, least = step.now_ms, step.now_ms + lease_ms, step.now_ms * 1_000
     nonce, incarnation, worker = claimant.request_id, claimant.incarnation, claimant.worker
+    keys = json_array([row[LEASE_KEY] for row in rows])
+    _TAKE.run(step.connection, least, nonce, incarnation, worker, book.next_place(), now, until, keys)
     taken: list[Lease] = []
-    writes: list[tuple[object, ...]] = []
     for row in rows:
-        number = max(row[LEASE_FENCE] + 1, now * 1_000)
+        number = max(row[LEASE_FENCE] + 1, least)  # as the statement does
         attempts = row[LEASE_ATTEMPTS] + 1
-        writes.append((number, nonce, incarnation, worker, place, now, until, row[LEASE_KEY]))
         book.events.append((row[LEASE_ID], row[LEASE_GENERATION], _CLAIMED, _ACTIVE, attempts))
         if row[LEASE_TRAIL]:
             book.trace(row[LEASE_KEY], row[LEASE_TRAIL], attempts, EventKind.CLAIMED, State.ACTIVE)
@@ -191,7 +191,6 @@ def _take(
         taken.append(claimed_lease(book.name, row, fence, attempts, until, incarnation))
         if row[LEASE_FREES_KEY] == FREES_AT_START:
             free_named_key(step, book, row[LEASE_UNIQUE_KEY], row[LEASE_ID], row[LEASE_GENERATION])
-    _TAKE.many(step.connection, writes)
     book.counts[State.WAITING] -= len(rows)
     book.counts[State.ACTIVE] += len(rows)
     return tuple(taken)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from leasemq.backends.sqlite.completing import complete_plain, retention
 from leasemq.backends.sqlite.ending import delete, keep_results, let_go
 from leasemq.backends.sqlite.rows import JobRow, jobs_by_id
 from leasemq.backends.sqlite.statements import statement
@@ -64,18 +65,31 @@ def settle(step: Step, queue: str, settlements: Sequence[Settlement]) -> Sequenc
         return (Settled.GONE,) * len(settlements)
     answers: list[Settled] = []
     for batch in _without_repeats(settlements):
-        rows = jobs_by_id(step, book, [settlement.job_id for settlement in batch])
-        writes = _Writes()
-        for settlement in batch:
-            row = rows.get(settlement.job_id)
-            if row is None or row.generation != settlement.generation:
-                answers.append(Settled.GONE)
-                continue
-            answers.append(_compared(step, book, row, settlement))
-            if answers[-1] is Settled.APPLIED:
-                _apply(step, book, row, settlement, writes)
-        writes.write(step, book)
+        done = complete_plain(step, book, batch)
+        if len(done) == len(batch):
+            answers += [Settled.APPLIED] * len(batch)
+            continue
+        left = [settlement for settlement in batch if settlement.job_id not in done]
+        answered = _settled_apart(step, book, left)
+        answers += [answered.get(settlement.job_id, Settled.APPLIED) for settlement in batch]
     return tuple(answers)
+
+
+def _settled_apart(step: Step, book: Book, batch: Sequence[Settlement]) -> dict[str, Settled]:
+    """Settle jobs, each once, by looking at each; answers by id."""
+    answers: dict[str, Settled] = {}
+    rows = jobs_by_id(step, book, [settlement.job_id for settlement in batch])
+    writes = _Writes()
+    for settlement in batch:
+        row = rows.get(settlement.job_id)
+        if row is None or row.generation != settlement.generation:
+            answers[settlement.job_id] = Settled.GONE
+            continue
+        answer = answers[settlement.job_id] = _compared(step, book, row, settlement)
+        if answer is Settled.APPLIED:
+            _apply(step, book, row, settlement, writes)
+    writes.write(step, book)
+    return answers
 
 
 def refuse(step: Step, book: Book, job: int, fence: int, write: str) -> None:
@@ -135,7 +149,7 @@ def _apply(step: Step, book: Book, row: JobRow, settlement: Settlement, writes: 
     is_end = state in _TERMINAL
     if is_end:
         due_ms, ended_ms, result = row.due_ms, now, settlement.result
-        keep_until_ms, result_until_ms, prune_ms = _retention(settlement, now)
+        keep_until_ms, result_until_ms, prune_ms = retention(settlement, now)
     if outcome == Outcome.STALLED:
         book.stalls += 1
         kind = _FAILED if is_end else kind
@@ -172,16 +186,6 @@ def _apply(step: Step, book: Book, row: JobRow, settlement: Settlement, writes: 
         book.trace(key, number_or_zero(row.trail), row.attempts, EventKind(kind), settlement.state)
     if is_end:
         _end(step, book, row, settlement, writes)
-
-
-def _retention(settlement: Settlement, now: int) -> tuple[int, int | None, int]:
-    """Answer until when an ended job's record and its result are kept, and when the first of them goes."""
-    keep_until_ms = now + (settlement.keep_ms or 0)
-    if settlement.result_ms is None:
-        return keep_until_ms, None, keep_until_ms
-    result_until_ms = now + settlement.result_ms
-    prune_ms = keep_until_ms if settlement.result is None else min(keep_until_ms, result_until_ms)
-    return keep_until_ms, result_until_ms, prune_ms
 
 
 def _end(step: Step, book: Book, row: JobRow, settlement: Settlement, writes: _Writes) -> None:

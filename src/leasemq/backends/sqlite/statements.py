@@ -43,9 +43,9 @@ class Statement:
         """Run it and answer how many rows it changed."""
         return connection.execute(self.sql, values).rowcount
 
-    def many(self, connection: sqlite3.Connection, batch: Iterable[Sequence[object]]) -> None:
-        """Run it once for each set of values."""
-        connection.executemany(self.sql, batch)
+    def many(self, connection: sqlite3.Connection, batch: Iterable[Sequence[object]]) -> int:
+        """Run it once for each set of values, and answer how many rows it changed in all."""
+        return connection.executemany(self.sql, batch).rowcount
 
 
 def statement(name: str) -> Statement:

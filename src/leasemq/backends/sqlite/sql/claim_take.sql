@@ -1,11 +1,12 @@
--- Give a lease: the job is active under its new fence.
--- In: :fence, :nonce, :incarnation, :worker, :claim_place, :now_ms, :lease_until_ms, :key
+-- Give leases: the jobs are active, each under its next fence.
+-- In: :least_fence, :nonce, :incarnation, :worker, :claim_place, :now_ms, :lease_until_ms,
+--   :keys (a JSON array)
 -- Out: nothing
 UPDATE leasemq_job
 SET
     state = 'active',
     attempts = attempts + 1,
-    fence = :fence,
+    fence = max(fence + 1, :least_fence),
     nonce = :nonce,
     incarnation = :incarnation,
     worker = :worker,
@@ -20,4 +21,4 @@ SET
     settled_by = NULL,
     replay_starts = 0,
     noted = 0
-WHERE key = :key
+WHERE key IN (SELECT value FROM json_each(:keys))
