@@ -6,8 +6,10 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
+from dataclasses import replace
 from urllib.parse import urlsplit
 
+import psycopg
 import pytest
 import pytest_asyncio
 
@@ -19,7 +21,7 @@ from leasemq.clock import boot_ms
 from leasemq.errors import BackendUnavailable, IndeterminateWrite
 from leasemq.protocol.model import Lease, Renewal
 from leasemq.testing.conformance import builders
-from tests.backends.postgres.conftest import Operator, end_sessions, settings_for
+from tests.backends.postgres.conftest import Operator, becomes, end_sessions, placed, settings_for
 from tests.servers import Proxy
 
 LEASE_MS = 30_000
@@ -121,3 +123,29 @@ async def test_a_fork_renews_on_a_session_of_its_own(
         ).fetchall()
 
     assert set(before) >= set(after)
+
+
+@pytest.mark.promise("P-15", "P-16", "B20")
+async def test_who_renews_what_it_holds_waits_for_nobody_who_has_what_it_lost(
+    settings: Settings, lease: Lease, postgres_url: str, operator: Operator, schema: str
+) -> None:
+    backend = PostgresBackend(settings)
+    await backend.enqueue("q", [builders.new_job("k")])
+    (other,) = (await backend.claim("q", 1, LEASE_MS, builders.claimant("B"))).leases
+    await backend.close()
+    lost = replace(lease.fence, number=lease.fence.number - 1)
+    lock = "SELECT FROM {s}.active AS a JOIN {s}.job AS j ON j.key = a.job WHERE j.id = '%s' FOR UPDATE OF a"
+    with (
+        closing(PostgresRenewer(settings, Functions(schema))) as renewer,
+        psycopg.connect(postgres_url) as has,
+    ):
+        has.execute(b"SET deadlock_timeout = '10ms'")
+        has.execute(placed(lock % "j", schema))
+        asked = [("j", lost), ("k", other.fence)]
+        renewing = asyncio.create_task(asyncio.to_thread(renewer.renew, "q", asked, LEASE_MS))
+        waits = "SELECT FROM pg_stat_activity WHERE application_name = %s AND wait_event_type = 'Lock'"
+        await becomes(
+            lambda: renewing.done() or operator.execute(waits, (schema,)).fetchall(), "it renews or waits"
+        )
+        await asyncio.to_thread(has.execute, placed(lock % "k", schema))  # a circle, if it waits
+        assert list(await renewing) == [Renewal.LOST, Renewal.HELD]

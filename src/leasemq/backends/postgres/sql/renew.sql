@@ -9,7 +9,7 @@ DECLARE
     v_queue integer := {queue_key}(p_queue);
     v_answers smallint[] := array_fill(3::smallint, ARRAY[cardinality(p_ids)]);
     v_held bigint[] := '{}';
-    v_wait_ms integer := 200;
+    v_wait_ms integer;
     r record;
 BEGIN
     FOR r IN
@@ -31,6 +31,8 @@ BEGIN
     END LOOP;
     UPDATE {schema}.active SET lease_until_ms = v_now + p_lease_ms, renewed_ms = v_now WHERE job = ANY (v_held);
     IF 3 = ANY (v_answers) THEN
+        -- Who holds leases keeps nobody waiting for them: those who wait for one another would all wait in vain.
+        v_wait_ms := CASE WHEN cardinality(v_held) > 0 THEN 1 ELSE 200 END;
         FOR r IN
             SELECT k.key, i.fence FROM unnest(p_ids, p_fences, v_answers) AS i (id, fence, answer)
             JOIN {schema}.job AS k ON k.queue = v_queue AND k.id = i.id
