@@ -16,12 +16,12 @@ from sqlalchemy.orm import Session
 
 from leasemq import App, State
 from leasemq.backends.postgres import PostgresBackend, from_url
-from leasemq.backends.postgres.settings import located
+from leasemq.backends.postgres.settings import Settings, located
 from leasemq.errors import BackendUnavailable, IndeterminateWrite, InvalidSession, JobNotFound
 from leasemq.protocol.model import Acceptance, Noted, Renewal, Settled, Unique
 from leasemq.task import Task
 from leasemq.testing.conformance import builders
-from tests.backends.postgres.conftest import Operator
+from tests.backends.postgres.conftest import Operator, becomes
 from tests.servers.stores import ServedStore, served_store
 
 pytestmark = pytest.mark.promise("P-114", "P-94")
@@ -272,6 +272,36 @@ async def test_a_stale_holder_keeps_what_it_holds_while_another_has_its_job_in_a
     assert list(renewed) == [Renewal.LOST, Renewal.HELD, Renewal.HELD]
     assert list(noted) == [Noted.LOST, Noted.HELD, Noted.HELD]
     assert list(settled) == [Settled.LOST, Settled.APPLIED, Settled.APPLIED]
+
+
+@pytest.mark.promise("P-41", "P-82", "B45")
+async def test_an_enqueue_stands_in_line_for_its_key_for_longer_than_one_try(
+    backend: PostgresBackend, served: ServedStore, operator: Operator
+) -> None:
+    location = located(f"{served.url}&application_name=patient")
+    patient = PostgresBackend(
+        Settings(conninfo=location.conninfo, place=location.place, schema=location.schema, lock_ms=20)
+    )
+    waits = (
+        "SELECT query_start FROM pg_stat_activity WHERE application_name = 'patient'"
+        " AND wait_event_type = 'Lock'"
+    )
+    tries: set[object] = set()
+
+    def tried() -> int:
+        tries.update(row[0] for row in operator.execute(waits.encode()).fetchall())
+        return len(tries)
+
+    unique = Unique(key="k")
+    async with backend.transaction(blocks=False, idle_ms=30_000) as joined:
+        await joined.enqueue("q", [builders.new_job("first", unique=unique)])
+        asked = asyncio.create_task(patient.enqueue("q", [builders.new_job("second", unique=unique)]))
+        await becomes(lambda: asked.done() or tried() >= 3, "it was tried thrice")
+        await joined.commit()
+    (answer,) = await asked
+    await patient.close()
+
+    assert (answer.acceptance, answer.ref.id) == (Acceptance.SKIPPED, "first")
 
 
 @pytest.mark.promise("P-82")
