@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from leasemq.errors import IndeterminateWrite
 from leasemq.protocol.keeping import Held, stop_at_ms
 from leasemq.protocol.model import Fence, Renewal
 from leasemq.testing.manual_clock import ManualClock
@@ -17,6 +18,7 @@ from tests.worker.stage import Stage
 LEASE_MS = 3_000
 HEARTBEAT_MS = 1_000
 ON_ITS_WAY_MS = 900
+TIMEOUT_MS = 500
 
 
 @pytest.mark.promise("P-16", "E-20")
@@ -66,6 +68,54 @@ def test_a_renewal_whose_answer_came_late_gives_that_much_less_time() -> None:
     assert keeper.in_danger() == []
     clock.advance(1)
     assert keeper.in_danger() == [1]
+
+
+@pytest.mark.promise("P-16", "P-98")
+def test_queues_whose_server_hangs_cost_the_leases_of_the_others_one_time_out_a_round() -> None:
+    clock = ManualClock()
+    renewer = HangingRenewer(clock, {f"q{number}" for number in range(1, 9)})
+    keeper = Keeper(lambda: renewer, clock, lambda: 0.5, lambda news: None)
+    keeper.hold(_lease(number, f"q{number}", clock()) for number in range(9))
+    keeper.renew_due()
+    clock.advance(keeper.renew_due())  # whose server hangs is known by now
+    keeper.hold([_lease(0, "q0", clock())])
+    for _ in range(100):
+        assert 0 not in keeper.in_danger()
+        clock.advance(max(1, keeper.renew_due()))
+    renewer.hanging.clear()
+    keeper.renew_due()
+    assert keeper.in_danger() == []
+
+
+def _lease(serial: int, queue: str, sent_ms: int) -> Held:
+    return Held(
+        serial=serial,
+        queue=queue,
+        job_id="j",
+        fence=Fence(number=1, nonce="n"),
+        lease_ms=LEASE_MS,
+        heartbeat_ms=HEARTBEAT_MS,
+        renew_at_ms=sent_ms,
+        stop_at_ms=stop_at_ms(sent_ms, LEASE_MS, HEARTBEAT_MS),
+    )
+
+
+class HangingRenewer:
+    """Gives no answer about some queues until a time-out. Owned by one test."""
+
+    def __init__(self, clock: ManualClock, hanging: set[str]) -> None:
+        self._clock = clock
+        self.hanging = hanging
+
+    def renew(self, queue: str, held: Sequence[tuple[str, Fence]], lease_ms: int) -> Sequence[Renewal]:
+        """See `Renewer.renew`."""
+        if queue in self.hanging:
+            self._clock.advance(TIMEOUT_MS)
+            raise IndeterminateWrite("renew: no answer")
+        return [Renewal.HELD] * len(held)
+
+    def close(self) -> None:
+        """See `Renewer.close`."""
 
 
 class SlowRenewer:

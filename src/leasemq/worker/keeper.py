@@ -72,6 +72,7 @@ class Keeper:
         self._planned_ms: int | None = None  # when the driver looks next; None: only when woken
         self._renewer: Renewer | None = None
         self._failures = 0
+        self._failed_ms: dict[str, int] = {}  # when the last renewals of a queue were sent, if they failed
         self.is_stopped = False
         self.looked_ms = clock()  # when the driver last looked; read from any thread
         self.wake: Callable[[], None] = lambda: None  # set by the driver when it starts
@@ -222,24 +223,30 @@ class Keeper:
     def _ask(self, due: list[Held]) -> None:
         answers: list[tuple[int, Renewal]] = []
         failure: BackendUnavailable | IndeterminateWrite | CorruptRecord | None = None
+        is_away = False
         groups: dict[tuple[str, int], list[Held]] = {}
         for held in due:
             groups.setdefault((held.queue, held.lease_ms), []).append(held)
-        pending = list(groups.values())
+        # One whose server hangs costs a time-out: those that failed last come last, and one of them a round.
+        pending = sorted(groups.values(), key=lambda group: -self._failed_ms.get(group[0].queue, 0))
         while pending:
             group = pending.pop()
             sent_ms = self.clock()
+            if is_away and group[0].queue in self._failed_ms:
+                break
             asked = [(one.job_id, one.fence) for one in group]
             try:
                 told = self._connected().renew(group[0].queue, asked, group[0].lease_ms)
             except (BackendUnavailable, IndeterminateWrite) as error:
-                failure = error
+                failure, is_away = error, True
+                self._failed_ms[group[0].queue] = sent_ms
             except CorruptRecord as error:
                 failure = error
                 # One record that cannot be read must not cost the others their leases.
                 pending += [[one] for one in group] if len(group) > 1 else []
             else:
                 answers += self._took(group, told, sent_ms)
+                self._failed_ms.pop(group[0].queue, None)
         self._failures = self._failures + 1 if failure is not None else 0
         with self._lock:
             self._in_flight = frozenset()  # before anybody is told: who waited for this may go on
