@@ -14,7 +14,7 @@ from leasemq.backends.sqlite.accepting import enqueue
 from leasemq.backends.sqlite.listening import SqliteListener
 from leasemq.backends.sqlite.settling import settle
 from leasemq.backends.sqlite.step import Step
-from leasemq.backends.sqlite.watching import Watch
+from leasemq.backends.sqlite.watching import LOOK_SECONDS, QUICK_LOOK_SECONDS, Pace, Watch
 from leasemq.clock import boot_ms
 from leasemq.protocol.model import Ref, Wake
 from leasemq.testing.conformance import builders
@@ -295,3 +295,37 @@ async def test_a_fault_of_the_watch_is_no_end_of_it(
             assert await asyncio.to_thread(failed.wait, 10)
 
         await heard(listener, lambda wake: wake.queues)
+
+
+def after_looks_in_vain(pace: Pace) -> None:
+    """Look until it does so as seldom as can be."""
+    for _ in range(1_000):
+        pace.looked(woken=False)
+
+
+@pytest.mark.promise("P-83")
+def test_it_looks_often_after_work_that_came_now_and_then_and_seldomer_with_each_look_in_vain() -> None:
+    pace = Pace()
+    after_looks_in_vain(pace)
+    assert pace.seconds == LOOK_SECONDS
+
+    pace.looked(woken=True)
+
+    assert pace.seconds == QUICK_LOOK_SECONDS
+    pace.looked(woken=False)
+    assert QUICK_LOOK_SECONDS < pace.seconds < 2 * QUICK_LOOK_SECONDS
+    after_looks_in_vain(pace)
+    assert pace.seconds == LOOK_SECONDS
+
+
+@pytest.mark.promise("P-83")
+def test_it_looks_seldom_where_work_comes_all_the_time() -> None:
+    pace = Pace()
+    after_looks_in_vain(pace)
+    pace.looked(woken=True)
+
+    pace.looked(woken=True)
+
+    assert pace.seconds == LOOK_SECONDS
+    pace.looked(woken=True)
+    assert pace.seconds == LOOK_SECONDS

@@ -29,11 +29,34 @@ from leasemq.protocol.model import TERMINAL, Ref, State
 
 _WATCH_QUEUE = statement("watch_queue")
 _WATCH_CANCELS = statement("watch_cancels")
-_EVENTS = statement("events")
+_EVENTS = statement("watch_events")
 
 LOOK_SECONDS = 0.005
+QUICK_LOOK_SECONDS = 0.000_5
+_SLOWING = 1.02
 _AFTER_FAULT_SECONDS = 0.25
 _ROWS_PER_LOOK = 1_000  # further behind than this, it looks at the jobs instead of the events
+
+
+class Pace:
+    """How long to wait before the next look. Owner: the watch.
+
+    Work that came after a while without any may be followed by more, and little else is done then: it looks
+    often, and seldomer with each look in vain. Work that comes all the time is found many jobs at a look.
+    """
+
+    def __init__(self) -> None:
+        self.seconds = LOOK_SECONDS
+        self._vain_s = 0.0  # spent on looks in vain since work came last
+
+    def looked(self, *, woken: bool) -> None:
+        """Take in whether others had brought work."""
+        if not woken:
+            self._vain_s += self.seconds
+            self.seconds = min(LOOK_SECONDS, self.seconds * _SLOWING)
+            return
+        self.seconds = QUICK_LOOK_SECONDS if self._vain_s >= LOOK_SECONDS else LOOK_SECONDS
+        self._vain_s = 0.0
 
 
 class Watch:
@@ -75,24 +98,28 @@ class Watch:
         return opened(self._settings, "normal")
 
     def _look_on(self, connection: sqlite3.Connection) -> None:
-        version = -1
+        version, pace = -1, Pace()
         while not self._stop.is_set():
             with self._at_work:
-                version = self._look(connection, version)
-            self._stop.wait(LOOK_SECONDS)
+                version, woken = self._look(connection, version)
+            pace.looked(woken=woken)
+            self._stop.wait(pace.seconds)
 
-    def _look(self, connection: sqlite3.Connection, version: int) -> int:
-        """Hear what there is to hear, if the file is no longer at that version; answers its version now."""
+    def _look(self, connection: sqlite3.Connection, version: int) -> tuple[int, bool]:
+        """Hear what there is to hear, if the file is no longer at that version.
+
+        Answers its version now, and whether others had brought work.
+        """
         newest: int = connection.execute("PRAGMA data_version").fetchone()[0]
         watched = self._watched()
-        if newest != version or not watched <= self._seen.keys():
-            self._read_queues(connection, watched)
-        return newest
+        if newest == version and watched <= self._seen.keys():
+            return newest, False
+        return newest, self._read_queues(connection, watched)
 
     def _watched(self) -> frozenset[str]:
         return frozenset().union(*(listener.watched() for listener in self._audience.listeners))
 
-    def _read_queues(self, connection: sqlite3.Connection, watched: frozenset[str]) -> None:
+    def _read_queues(self, connection: sqlite3.Connection, watched: frozenset[str]) -> bool:
         self._seen = {queue: seen for queue, seen in self._seen.items() if queue in watched}
         connection.execute("BEGIN")
         try:
@@ -102,6 +129,7 @@ class Watch:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
         self._audience.hear(heard)
+        return any(one.woken for one in heard)
 
     def _heard(self, step: Step, queue: str) -> Heard | None:
         """Answer what happened in a queue since the last look."""
@@ -128,7 +156,7 @@ class Watch:
         if event_number > seen.event_number and _has_gap(rows, seen.event_number):
             return None
         try:
-            return self._read(queue, [(first, entries) for first, _, entries in rows])
+            return self._read(queue, rows)
         except CorruptRecord:
             return None
 
@@ -141,16 +169,15 @@ class Watch:
         """Answer the jobs of a queue whose end somebody wants to hear of."""
         return frozenset().union(*(listener.interest_in(queue) for listener in self._audience.listeners))
 
-    def _read(self, queue: str, rows: list[tuple[int, bytes]]) -> Heard:
+    def _read(self, queue: str, rows: Sequence[Row]) -> Heard:
         """Answer what the events of others say."""
         has_interest = bool(self._interest(queue))
         woken, cancels, ended, changed = False, set[Ref](), list[Life](), False
-        for first, entries in rows:
-            events = unpacked(queue, entries)
-            if self._audience.has_heard(queue, first + len(events) - 1):
+        for _, last, entries in rows:
+            if self._audience.has_heard(queue, last):
                 continue
             changed = True
-            for id_, life, kind, state, _ in events:
+            for id_, life, kind, state, _ in unpacked(queue, entries):
                 woken = woken or state in (State.WAITING, State.SCHEDULED)
                 if kind == EventKind.CANCEL_REQUESTED:
                     cancels.add(Ref(queue=queue, id=id_, generation=life))
