@@ -27,8 +27,8 @@ from leasemq.testing.twins import DUMP_EVERY, MakeBackend, compare, shortest
 from tests.servers.stores import ServedStore, chosen, served_store
 
 SEQUENCES = int(os.environ.get("LEASEMQ_TWINS", "1000"))  # in all parts together
-PARTS = 4  # so that several processes share them
-SERVED_DUMP_EVERY = 30  # reading all that is stored takes a server as long as all the calls before
+PARTS = 8  # so that several processes share them
+SERVED_DUMP_EVERY = 60  # reading all that is stored takes a server as long as all the calls before
 ONE_SEED = os.environ.get("LEASEMQ_TWINS_SEED")  # plays this one alone
 
 seeds = st.integers(0, 2**48) if ONE_SEED is None else st.just(int(ONE_SEED))

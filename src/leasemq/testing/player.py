@@ -352,16 +352,18 @@ class Player:
             "schedules": await backend.schedules(),
         }
         for queue in QUEUES:
-            everything[f"records of {queue}"] = await backend.get(queue, IDS)
+            records = await backend.get(queue, IDS)
+            everything[f"records of {queue}"] = records
+            known = [id_ for id_, record in zip(IDS, records, strict=True) if record is not None]
             lives = [(id_, generation) for id_ in IDS for generation in range(4)]
             everything[f"slips of {queue}"] = await backend.slips(queue, lives)
             everything[f"all of {queue}"] = [
                 record.ref for record in (await backend.find(queue, Filter(), None, 1_000)).jobs
             ]
             everything[f"counts of {queue}"] = await backend.counts(queue)
-            everything[f"standing in {queue}"] = [await backend.standing(queue, id_) for id_ in IDS]
+            everything[f"standing in {queue}"] = [await backend.standing(queue, id_) for id_ in known]
             everything[f"trails of {queue}"] = [
-                await backend.trail(queue, id_, None, None, 1_000) for id_ in IDS
+                await backend.trail(queue, id_, None, None, 1_000) for id_ in known
             ]
             everything[f"outbox of {queue}"] = await backend.outbox(queue, 1_000)
             everything[f"expired of {queue}"] = await backend.expired(queue, 1_000)
