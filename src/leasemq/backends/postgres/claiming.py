@@ -43,8 +43,8 @@ def claim_arguments(limit: int, lease_ms: int, claimant: Claimant) -> tuple[obje
 
 def claimed(queue: str, rows: Sequence[Row], claimant: Claimant) -> Claimed:
     """Answer what the rows of claim.sql say; the last one is about the queue."""
-    about = rows[-1]
-    nonce = claimant.request_id
+    *leases, about = rows
+    nonce, incarnation, until_ms = claimant.request_id, claimant.incarnation, about[12]
     return Claimed(
         leases=tuple(
             Lease(
@@ -53,20 +53,20 @@ def claimed(queue: str, rows: Sequence[Row], claimant: Claimant) -> Claimed:
                 task=row[3],
                 payload=row[4],
                 attempts=row[5],
-                failures=row[6],
-                stalls=row[7],
+                failures=row[6] or 0,
+                stalls=row[7] or 0,
                 max_stalls=row[8],
                 keep=_keep(row[9], row[10], row[11]),
                 created_ms=row[12],
-                lease_until_ms=row[13],
-                suspect=row[14],
-                cancel_requested=row[15],
+                lease_until_ms=row[13] or until_ms,
+                suspect=row[14] or False,
+                cancel_requested=row[15] or False,
                 checkpoint=row[16],
-                overrides=row[17],
-                headers=row[18],
-                incarnation=row[19],
+                overrides=row[17] or b"",
+                headers=row[18] or b"",
+                incarnation=row[19] or incarnation,
             )
-            for row in rows[:-1]
+            for row in leases
         ),
         next_due_in_ms=about[2],
         next_lapse_in_ms=about[13],

@@ -28,42 +28,32 @@ DECLARE
     v_states smallint[];
     v_one record;
 BEGIN
-    p_tasks := {spread}(p_tasks, v_count);
-    p_payloads := {spread}(p_payloads, v_count);
-    p_priorities := {spread}(p_priorities, v_count);
-    p_delays := {spread}(p_delays, v_count);
-    p_due_ats := {spread}(p_due_ats, v_count);
-    p_ttls := {spread}(p_ttls, v_count);
-    p_max_stalls := {spread}(p_max_stalls, v_count);
-    p_keep_results := {spread}(p_keep_results, v_count);
-    p_keep_records := {spread}(p_keep_records, v_count);
-    p_keep_deads := {spread}(p_keep_deads, v_count);
-    p_overrides := {spread}(p_overrides, v_count);
-    p_headers := {spread}(p_headers, v_count);
-    p_requests := {spread}(p_requests, v_count);
-    p_trails := {spread}(p_trails, v_count);
-    p_creator_queues := {spread}(p_creator_queues, v_count);
-    p_creator_ids := {spread}(p_creator_ids, v_count);
-    p_creator_lives := {spread}(p_creator_lives, v_count);
     IF p_unique_keys IS NULL
         AND NOT EXISTS (SELECT FROM {schema}.alias AS a WHERE a.queue = v_queue AND a.id = ANY(p_ids))
         AND NOT EXISTS (SELECT FROM {schema}.slip AS s WHERE s.queue = v_queue AND s.id = ANY(p_ids))
         AND (p_reuses IS NULL
             OR NOT EXISTS (SELECT FROM {schema}.job AS j WHERE j.queue = v_queue AND j.id = ANY(p_ids)))
     THEN
-        SELECT array_agg(f.due ORDER BY f.n),
-            array_agg(CASE WHEN f.has_parents THEN 4 WHEN f.due > v_now THEN 1 ELSE 2 END::smallint ORDER BY f.n)
-        INTO v_dues, v_states
-        FROM (
-            SELECT u.n, greatest(v_now, coalesce(u.due_at, v_now + u.delay)) AS due,
-                p_parent_places IS NOT NULL AND u.n = ANY(p_parent_places) AS has_parents
-            FROM unnest(p_delays, p_due_ats) WITH ORDINALITY AS u (delay, due_at, n)
-        ) AS f;
+        IF p_parent_places IS NULL AND p_due_ats IS NULL AND cardinality(p_delays) = 1 THEN
+            v_dues := ARRAY[greatest(v_now, v_now + p_delays[1])];
+            v_states := ARRAY[CASE WHEN v_dues[1] > v_now THEN 1 ELSE 2 END];
+        ELSE
+            p_delays := {spread}(p_delays, v_count);
+            p_due_ats := {spread}(p_due_ats, v_count);
+            SELECT array_agg(f.due ORDER BY f.n),
+                array_agg(CASE WHEN f.has_parents THEN 4 WHEN f.due > v_now THEN 1 ELSE 2 END::smallint ORDER BY f.n)
+            INTO v_dues, v_states
+            FROM (
+                SELECT u.n, greatest(v_now, coalesce(u.due_at, v_now + u.delay)) AS due,
+                    p_parent_places IS NOT NULL AND u.n = ANY(p_parent_places) AS has_parents
+                FROM unnest(p_delays, p_due_ats) WITH ORDINALITY AS u (delay, due_at, n)
+            ) AS f;
+        END IF;
         v_keys := {store_jobs}(
-            v_now, v_queue, p_queue, p_ids, array_fill(1, ARRAY[v_count]), array_fill(0::bigint, ARRAY[v_count]), p_tasks,
-            p_payloads, p_priorities, v_dues, v_states, p_ttls, p_max_stalls, p_keep_results, p_keep_records,
-            p_keep_deads, p_overrides, p_headers, p_requests, p_trails, p_creator_queues, p_creator_ids,
-            p_creator_lives, NULL, NULL, NULL, NULL, p_parent_places, p_parent_queues, p_parent_ids, p_parent_policies
+            v_now, v_queue, p_queue, p_ids, '{1}', '{0}', p_tasks, p_payloads, p_priorities, v_dues, v_states, p_ttls,
+            p_max_stalls, p_keep_results, p_keep_records, p_keep_deads, p_overrides, p_headers, p_requests, p_trails,
+            p_creator_queues, p_creator_ids, p_creator_lives, NULL, NULL, NULL, NULL, p_parent_places, p_parent_queues,
+            p_parent_ids, p_parent_policies
         );
         IF array_position(v_keys, NULL) IS NULL THEN
             PERFORM {push}(p_channel, p_queue, true, NULL, NULL, NULL, NULL);
@@ -72,9 +62,17 @@ BEGIN
         END IF;
         SELECT array_agg(CASE WHEN u.key IS NULL THEN 2 ELSE 1 END::smallint ORDER BY u.n) AS acceptances,
             array_agg(coalesce(j.generation, 1) ORDER BY u.n) AS generations,
-            array_agg(CASE WHEN u.key IS NULL THEN j.state ELSE u.state END::smallint ORDER BY u.n) AS states,
-            array_agg(coalesce(u.key IS NOT NULL OR (j.task = u.task AND j.payload = u.payload), false) ORDER BY u.n)
-                AS sames,
+            array_agg(
+                CASE WHEN u.key IS NULL THEN j.state ELSE coalesce(u.state, v_states[1]) END::smallint ORDER BY u.n
+            ) AS states,
+            array_agg(
+                coalesce(
+                    u.key IS NOT NULL OR (
+                        j.task = coalesce(u.task, p_tasks[1]) AND j.payload = coalesce(u.payload, p_payloads[1])
+                    ),
+                    false
+                ) ORDER BY u.n
+            ) AS sames,
             count(*) FILTER (WHERE u.key IS NULL AND j.generation IS NULL) AS gone,
             min(u.id) FILTER (WHERE u.key IS NULL AND j.generation IS NOT NULL AND j.state IS NULL) AS nowhere
         INTO v_one
@@ -99,6 +97,23 @@ BEGIN
         RETURN QUERY SELECT v_one.acceptances, '{}'::text[], v_one.generations, v_one.states, v_one.sames;
         RETURN;
     END IF;
+    p_tasks := {spread}(p_tasks, v_count);
+    p_payloads := {spread}(p_payloads, v_count);
+    p_priorities := {spread}(p_priorities, v_count);
+    p_delays := {spread}(p_delays, v_count);
+    p_due_ats := {spread}(p_due_ats, v_count);
+    p_ttls := {spread}(p_ttls, v_count);
+    p_max_stalls := {spread}(p_max_stalls, v_count);
+    p_keep_results := {spread}(p_keep_results, v_count);
+    p_keep_records := {spread}(p_keep_records, v_count);
+    p_keep_deads := {spread}(p_keep_deads, v_count);
+    p_overrides := {spread}(p_overrides, v_count);
+    p_headers := {spread}(p_headers, v_count);
+    p_requests := {spread}(p_requests, v_count);
+    p_trails := {spread}(p_trails, v_count);
+    p_creator_queues := {spread}(p_creator_queues, v_count);
+    p_creator_ids := {spread}(p_creator_ids, v_count);
+    p_creator_lives := {spread}(p_creator_lives, v_count);
     p_reuses := {spread}(p_reuses, v_count);
     p_unique_keys := {spread}(p_unique_keys, v_count);
     p_unique_modes := {spread}(p_unique_modes, v_count);

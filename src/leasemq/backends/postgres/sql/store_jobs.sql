@@ -1,5 +1,5 @@
 -- Store jobs that nothing stands in the way of, but for an id that is known by now: its place is answered.
--- Arrays: one each, or null.
+-- Arrays: one element for all, one each, or null for nulls; the ids are one each.
 -- In: p_now, p_queue, p_name, p_ids, p_lives, p_fences (the last of each id's earlier life), p_tasks, p_payloads,
 -- p_priorities, p_dues, p_states, p_ttls, p_max_stalls, p_keep_results, p_keep_records, p_keep_deads, p_overrides,
 -- p_headers, p_requests, p_trails, p_creator_queues, p_creator_ids, p_creator_lives, p_unique_keys, p_unique_modes,
@@ -18,6 +18,10 @@ CREATE FUNCTION {self}(
 DECLARE
     v_count integer := cardinality(p_ids);
     v_born bigint := nextval('{schema}.event_seq');  -- known to the jobs before their event has its place
+    v_ttl bigint := CASE WHEN cardinality(p_ttls) = 1 THEN p_ttls[1] END;
+    v_creator_queue text := CASE WHEN cardinality(p_creator_queues) = 1 THEN p_creator_queues[1] END;
+    v_creator_id text := CASE WHEN cardinality(p_creator_ids) = 1 THEN p_creator_ids[1] END;
+    v_creator_life integer := CASE WHEN cardinality(p_creator_lives) = 1 THEN p_creator_lives[1] END;
     v_stored integer;
     v_keys bigint[] := ARRAY(SELECT nextval('{schema}.place') FROM generate_series(1, v_count));
     v record;
@@ -28,9 +32,14 @@ BEGIN
         keep_result_ms, keep_record_ms, keep_dead_ms, id, task, unique_key, unique_mode, unique_until,
         unique_window_ms, creator_queue, creator_id, creator_generation, overrides, headers, payload
     )
-    SELECT u.key, p_queue, u.life, u.priority, u.max_stalls, u.trail, u.n - 1, v_born, p_now, u.ttl, u.request,
-        u.keep_result, u.keep_record, u.keep_dead, u.id, u.task, u.unique_key, u.unique_mode, u.unique_until,
-        u.unique_window, u.creator_queue, u.creator_id, u.creator_life, u.overrides, u.headers, u.payload
+    SELECT u.key, p_queue, coalesce(u.life, p_lives[1]), coalesce(u.priority, p_priorities[1]),
+        coalesce(u.max_stalls, p_max_stalls[1]), coalesce(u.trail, p_trails[1]), u.n - 1, v_born, p_now,
+        coalesce(u.ttl, v_ttl), coalesce(u.request, p_requests[1]), coalesce(u.keep_result, p_keep_results[1]),
+        coalesce(u.keep_record, p_keep_records[1]), coalesce(u.keep_dead, p_keep_deads[1]), u.id,
+        coalesce(u.task, p_tasks[1]), u.unique_key, u.unique_mode, u.unique_until, u.unique_window,
+        coalesce(u.creator_queue, v_creator_queue), coalesce(u.creator_id, v_creator_id),
+        coalesce(u.creator_life, v_creator_life), coalesce(u.overrides, p_overrides[1]),
+        coalesce(u.headers, p_headers[1]), coalesce(u.payload, p_payloads[1])
     FROM unnest(
         v_keys, p_ids, p_lives, p_tasks, p_payloads, p_priorities, p_ttls, p_max_stalls, p_keep_results,
         p_keep_records, p_keep_deads, p_overrides, p_headers, p_requests, p_trails, p_creator_queues, p_creator_ids,
@@ -60,40 +69,51 @@ BEGIN
     END IF;
     IF p_parent_places IS NOT NULL THEN
         PERFORM {store_parents}(
-            p_queue, p_name, v_keys, p_ids, p_lives, p_parent_places, p_parent_queues, p_parent_ids, p_parent_policies
+            p_queue, p_name, v_keys, p_ids, {spread}(p_lives, v_count), p_parent_places, p_parent_queues, p_parent_ids,
+            p_parent_policies
         );
     END IF;
     INSERT INTO {schema}.ready (
         job, place, queue, rank, suspect, flags, attempts, failures, stalls, fence, since_ms, due_ms, expires_ms
     )
-    SELECT u.key, u.key, p_queue, -u.priority, false, CASE WHEN u.trail > 0 THEN 17 ELSE 0 END
+    SELECT u.key, u.key, p_queue, -coalesce(u.priority, p_priorities[1]), false,
+        CASE WHEN coalesce(u.trail, p_trails[1]) > 0 THEN 17 ELSE 0 END
             + CASE WHEN u.mode <> 'throttle' THEN CASE u.until WHEN 'start' THEN 2 ELSE 4 END ELSE 0 END,
-        0, 0, 0, u.fence, p_now, u.due, p_now + u.ttl
+        0, 0, 0, coalesce(u.fence, p_fences[1]), p_now, coalesce(u.due, p_dues[1]), p_now + coalesce(u.ttl, v_ttl)
     FROM unnest(v_keys, p_states, p_priorities, p_trails, p_unique_modes, p_unique_untils, p_fences, p_dues, p_ttls)
         AS u (key, state, priority, trail, mode, until, fence, due, ttl)
-    WHERE u.state = 2 AND u.key IS NOT NULL;
+    WHERE coalesce(u.state, p_states[1]) = 2 AND u.key IS NOT NULL;
     IF 1 = ANY(p_states) OR 4 = ANY(p_states) THEN
         INSERT INTO {schema}.scheduled (
             job, place, queue, blocked, suspect, flags, attempts, failures, stalls, fence, due_ms, expires_ms
         )
-        SELECT u.key, u.key, p_queue, u.state = 4, false, CASE WHEN u.trail > 0 THEN 17 ELSE 0 END
-                | CASE WHEN u.state = 4 THEN 1 ELSE 0 END
+        SELECT u.key, u.key, p_queue, o.state = 4, false,
+            CASE WHEN coalesce(u.trail, p_trails[1]) > 0 THEN 17 ELSE 0 END | CASE WHEN o.state = 4 THEN 1 ELSE 0 END
                 + CASE WHEN u.mode <> 'throttle' THEN CASE u.until WHEN 'start' THEN 2 ELSE 4 END ELSE 0 END,
-            0, 0, 0, u.fence, u.due, p_now + u.ttl
+            0, 0, 0, coalesce(u.fence, p_fences[1]), coalesce(u.due, p_dues[1]), p_now + coalesce(u.ttl, v_ttl)
         FROM unnest(v_keys, p_states, p_trails, p_unique_modes, p_unique_untils, p_fences, p_dues, p_ttls)
             AS u (key, state, trail, mode, until, fence, due, ttl)
-        WHERE u.state <> 2 AND u.key IS NOT NULL;
+        CROSS JOIN LATERAL (SELECT coalesce(u.state, p_states[1]) AS state) AS o
+        WHERE o.state <> 2 AND u.key IS NOT NULL;
     END IF;
-    SELECT array_agg(u.id) AS ids, array_agg(u.life) AS lives, array_agg((10 + u.state)::smallint) AS whats,
-        count(*) FILTER (WHERE u.state = 1) AS scheduled, count(*) FILTER (WHERE u.state = 2) AS waiting,
-        count(*) FILTER (WHERE u.state = 4) AS blocked
-    INTO v FROM unnest(v_keys, p_ids, p_lives, p_states) AS u (key, id, life, state) WHERE u.key IS NOT NULL;
+    IF v_stored < v_count THEN
+        SELECT array_agg(u.id ORDER BY u.n), array_agg(coalesce(u.life, p_lives[1]) ORDER BY u.n),
+            array_agg(coalesce(u.state, p_states[1]) ORDER BY u.n)
+        INTO p_ids, p_lives, p_states
+        FROM unnest(v_keys, p_ids, p_lives, p_states) WITH ORDINALITY AS u (key, id, life, state, n)
+        WHERE u.key IS NOT NULL;
+    END IF;
+    SELECT array_agg((10 + u.state)::smallint ORDER BY u.n) AS whats,
+        count(*) FILTER (WHERE u.state = 1) * v_stored / cardinality(p_states) AS scheduled,
+        count(*) FILTER (WHERE u.state = 2) * v_stored / cardinality(p_states) AS waiting,
+        count(*) FILTER (WHERE u.state = 4) * v_stored / cardinality(p_states) AS blocked
+    INTO v FROM unnest(p_states) WITH ORDINALITY AS u (state, n);
     -- Drawn when no id can be waited for any more: what made way for it, in another step, is told before it.
     INSERT INTO {schema}.event (queue, count, seq, born, at_ms, ids, lives, whats, attempts)
-    VALUES (p_queue, v_stored, nextval('{schema}.event_seq'), v_born, p_now, v.ids, v.lives, v.whats, '{0}');
+    VALUES (p_queue, v_stored, nextval('{schema}.event_seq'), v_born, p_now, p_ids, p_lives, v.whats, '{0}');
     INSERT INTO {schema}.tally (queue, accepted, scheduled, waiting, blocked)
     VALUES (p_queue, v_stored, v.scheduled, v.waiting, v.blocked);
-    IF EXISTS (SELECT FROM unnest(p_trails) AS t (trail) WHERE t.trail > 0) THEN
+    IF 0 < ANY(p_trails) THEN
         PERFORM {trace}(p_queue, v_keys, '{1}', NULL, p_now);
     END IF;
     RETURN v_keys;
