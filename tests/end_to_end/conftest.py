@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.end_to_end.place import Place
-from tests.servers.stores import LOCAL, chosen
+from tests.servers.stores import LOCAL, SERVED, chosen
 
 ALSO_ON_CLUSTER = {  # in each run: modules, and single tests
     "test_killed_workers",
@@ -35,6 +35,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         elif metafunc.definition.get_closest_marker("on_servers") is not None:
             names = chosen(besides=LOCAL)
         metafunc.parametrize("backend_name", names, indirect=True, scope="function")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave to `make long` what a mark says of servers: with other values the script is in each run."""
+    for item in items:
+        mark = item.get_closest_marker("long_on_servers")
+        if mark is None or not isinstance(item, pytest.Function):
+            continue
+        parameter, *values = mark.args
+        given = item.callspec.params
+        if given["backend_name"] in SERVED and given[parameter] in values:
+            item.add_marker(pytest.mark.long)
 
 
 def _in_time(name: str) -> Any:

@@ -15,6 +15,7 @@ pytestmark = pytest.mark.by_url
 
 LEASE_S = 1.0
 WRITES = ("renew", "completed", "retried", "failed", "released", "progress", "checkpoint", "offer")
+ALIKE = ("retried", "failed", "progress", "offer")  # sent as "completed" or "checkpoint" is
 GIVING_UP = ("renew", "released")  # what a worker may send of itself when its lease may have ended
 
 
@@ -57,6 +58,7 @@ def test_a_worker_frozen_past_its_lease_cannot_finish_its_job_any_more(place: Pl
 
 @pytest.mark.slow
 @pytest.mark.promise("P-11", "P-17", "P-63", "P-64", "A-11", "B01", "E-17")
+@pytest.mark.long_on_servers("write", *ALIKE)
 @pytest.mark.parametrize("write", WRITES)
 def test_every_write_of_a_stale_attempt_is_refused_while_the_newer_one_runs(place: Place, write: str) -> None:
     frozen = place.worker("A", lease_s=LEASE_S, drain_s=0, hook=place.hook(write, "J", HOLD))
