@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import redis
 
 from leasemq.backends.redis import layout
-from leasemq.backends.redis.parsing import Run, run_of
+from leasemq.backends.redis.parsing import Run, head_of, run_of
 
 PARTS = frozenset("rxhfgtmpd")  # of a job, beside its record
 OF_A_QUEUE = frozenset(
@@ -36,6 +36,7 @@ class Head:
     expires: int
     number: int
     generation: int
+    is_plain: bool
     run: Run | None = None
 
     @property
@@ -83,19 +84,23 @@ def _look(client: redis.Redis, queue: Queue) -> Iterator[str]:
             yield f"{part}: of {id_!r} belongs to no job"
     wanted = _wanted(list(heads.values()))
     yield from _compared(client, queue, wanted)
+    yield from _claims(client, queue, list(heads.values()))
     yield from _counted(client, queue, list(heads.values()))
     yield from _held(client, queue, heads)
 
 
 def _head(client: redis.Redis, id_: bytes, key: bytes, queue: Queue) -> Head:
     raw = client.get(key)
-    number = int.from_bytes
+    run_raw = client.get(queue.parts["r"][id_]) if id_ in queue.parts["r"] else b""
+    read = head_of(raw, run_raw)
+    is_plain = raw[0] == layout.PLAIN
+    at = 15 if is_plain else 30
     head = Head(
-        id_, raw[1], raw[2], raw[4], number(raw[5:11]), number(raw[17:24]), number(raw[24:30]),
-        number(raw[30:35]), number(raw[47:51]),
+        id_, layout.STATES.index(read.state) + 1, read.flags, read.priority, read.place, read.due_ms,
+        read.expires_ms, int.from_bytes(raw[at : at + 5]), read.generation, is_plain,
     )  # fmt: skip
     if head.flags & layout.RUNS:
-        head.run = run_of(client.get(queue.parts["r"][id_]))
+        head.run = run_of(run_raw)
     return head
 
 
@@ -116,7 +121,7 @@ def _lanes_of(head: Head) -> Iterator[tuple[str, bytes, float]]:
     text, packed = str(head.number).encode(), head.number.to_bytes(6)
     match layout.STATES[head.state - 1].value:
         case "waiting":
-            yield head.bucket, text, head.place
+            yield head.bucket, text, head.place % 64
         case "scheduled":
             yield "due", head.entry, head.due
         case "blocked":
@@ -124,8 +129,6 @@ def _lanes_of(head: Head) -> Iterator[tuple[str, bytes, float]]:
         case "active":
             assert head.run is not None
             yield "leases", head.entry, head.run.lease_until_ms
-            yield f"c:{layout.short(head.run.nonce)!r}", text, 0
-            yield f"o:{layout.short(head.run.incarnation)!r}", text, 0
             if head.flags & layout.SUSPECT:
                 yield "alone", text, head.number
         case _:
@@ -147,10 +150,7 @@ def _compared(client: redis.Redis, queue: Queue, wanted: Lanes) -> Iterator[str]
     ids: dict[int, bytes] = {}
     for name, key in queue.keys.items():
         kind = name.partition(":")[0]
-        if kind in ("c", "o"):
-            shown = f"{kind}:{key.partition(b'}:' + kind.encode() + b':')[2]!r}"
-            found[shown] = dict.fromkeys(client.smembers(key), 0)
-        elif kind == "n":
+        if kind == "n":
             bucket = int(name[2:])
             ids |= {bucket * 64 + int(at): id_ for at, id_ in client.hgetall(key).items()}
         elif kind in wanted or kind in (
@@ -165,7 +165,7 @@ def _compared(client: redis.Redis, queue: Queue, wanted: Lanes) -> Iterator[str]
             "alone",
         ):
             found[name] = dict(client.zrange(key, 0, -1, withscores=True))
-        elif name not in OF_A_QUEUE and kind != "schedule":
+        elif name not in OF_A_QUEUE and kind not in ("schedule", "c", "o"):
             yield f"{name} is no key of a queue"
     for name in sorted(wanted.keys() | found.keys()):
         if found.get(name, {}) != wanted.get(name, {}):
@@ -175,9 +175,34 @@ def _compared(client: redis.Redis, queue: Queue, wanted: Lanes) -> Iterator[str]
         yield f"numbers name {ids} instead of {numbers}"
 
 
+def _claims(client: redis.Redis, queue: Queue, heads: Sequence[Head]) -> Iterator[str]:
+    """Each claim counts its active jobs, and names at least these."""
+    wanted: dict[bytes, set[bytes]] = defaultdict(set)
+    owners: dict[bytes, set[bytes]] = defaultdict(set)
+    for head in heads:
+        if head.state == layout.STATES.index(layout.State.ACTIVE) + 1 and head.run is not None:
+            nonce = layout.short(head.run.nonce)
+            wanted[nonce].add(head.entry)
+            owners[layout.short(head.run.incarnation)].add(nonce)
+    for name, key in queue.keys.items():
+        if name.startswith("o:"):
+            nonces = set(client.smembers(key))
+            if nonces != owners.pop(key.partition(b"}:o:")[2], set()):
+                yield f"{name} has {nonces}"
+        elif name.startswith("c:"):
+            numbers, left = client.hget(key, "n") or b"", int(client.hget(key, "l") or -1)
+            active = wanted.pop(key.partition(b"}:c:")[2], set())
+            named = {numbers[at : at + 12] for at in range(0, len(numbers), 12)}
+            if left != len(active) or not active <= named:
+                yield f"{name} has {left} of {named} instead of {active}"
+    yield from (f"claim {nonce!r} is nowhere" for nonce in wanted)
+    yield from (f"the claims of {incarnation!r} are nowhere" for incarnation in owners)
+
+
 def _numbers(client: redis.Redis, queue: Queue) -> Iterator[tuple[bytes, int]]:
     for id_, key in queue.parts["j"].items():
-        yield id_, int.from_bytes(client.getrange(key, 30, 34).ljust(5, b"\x00"))
+        raw = client.getrange(key, 0, 34).ljust(35, b"\x00")
+        yield id_, int.from_bytes(raw[15:20] if raw[0] == layout.PLAIN else raw[30:35])
 
 
 def _counted(client: redis.Redis, queue: Queue, heads: Sequence[Head]) -> Iterator[str]:

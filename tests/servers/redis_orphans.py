@@ -48,7 +48,7 @@ def _numbers(client: redis.Redis, prefix: bytes, names: Sequence[bytes]) -> dict
 
 
 def _listed(client: redis.Redis, prefix: bytes, names: Sequence[bytes]) -> Iterator[tuple[bytes, int]]:
-    """Every number that a lane or a set has."""
+    """Every number that a lane has."""
     for name in names:
         if name in ENTRIES or name.startswith(b"ended:") or name == b"ttl":
             for member in client.zrange(prefix + name, 0, -1):
@@ -56,9 +56,6 @@ def _listed(client: redis.Redis, prefix: bytes, names: Sequence[bytes]) -> Itera
         elif name in NUMBERS or name[:2] in (b"w:", b"s:"):
             for member in client.zrange(prefix + name, 0, -1):
                 yield name, int(cast(bytes, member))
-        elif name[:2] in (b"c:", b"o:"):
-            for member in client.smembers(prefix + name):
-                yield name, int(member)
 
 
 def _hash(client: redis.Redis, key: bytes) -> dict[bytes, bytes]:

@@ -13,7 +13,7 @@ from leasemq.backend import Backend
 from leasemq.backends.redis import RedisBackend
 from leasemq.backends.redis.connecting import Link
 from leasemq.backends.redis.keys import queue_prefix
-from leasemq.backends.redis.layout import short
+from leasemq.backends.redis.layout import PLAIN, short
 from leasemq.backends.redis.settings import located
 from leasemq.clock import Clock
 from leasemq.testing.conformance.store import CountStatements, PlantCorruption
@@ -36,6 +36,15 @@ def _of_another_type(client: redis.Redis, key: bytes) -> None:
     client.rpush(key, "what?")
 
 
+def _without_run(client: redis.Redis, key: bytes) -> None:
+    """Let the head say that there is a run, and nothing else."""
+    client.setrange(key, 0, b"\x01" + client.getrange(key, 1, 1) + b"\x04")
+
+
+def _is_plain(client: redis.Redis, key: bytes) -> bool:
+    return client.getrange(key, 0, 0) == bytes((PLAIN,))
+
+
 DAMAGES: tuple[
     Damage, ...
 ] = (  # ways in which the bytes of a stored job can be wrong; see lua/shared/records.lua
@@ -44,8 +53,8 @@ DAMAGES: tuple[
     lambda client, key: client.append(key, "more"),
     lambda client, key: client.setrange(key, 0, b"\xff"),  # an unknown version
     lambda client, key: client.setrange(key, 1, b"\xc8"),  # an unknown state
-    lambda client, key: client.setrange(key, 51, b"\xff\xff"),  # terms that nobody wrote
-    lambda client, key: client.setrange(key, 2, b"\x04"),  # a run that is not there, without its other flags
+    lambda client, key: client.setrange(key, 32 if _is_plain(client, key) else 51, b"\xff\xff"),  # terms
+    _without_run,
     _of_another_type,
 )
 

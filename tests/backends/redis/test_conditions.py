@@ -45,7 +45,8 @@ ANSWERS = {
     "OOM command not allowed when used memory > 'maxmemory'.": BackendFull,
     "MISCONF Errors writing to the AOF file: No space left on device": BackendFull,
     "MISCONF Redis is configured to save RDB snapshots": BackendUnavailable,
-    f"WRONGTYPE Operation against a key holding the wrong kind of value {INSIDE}": CorruptRecord,
+    "WRONGTYPE Operation against a key holding the wrong kind of value": CorruptRecord,
+    f"WRONGTYPE Operation against a key holding the wrong kind of value {INSIDE}": IndeterminateWrite,
     f"ERR value is out of range {INSIDE}": IndeterminateWrite,
     f"ERR Write commands are not allowed from read-only scripts. {INSIDE}": IndeterminateWrite,
     f"CORRUPT job 'a' of queue 'q' {INSIDE}": CorruptRecord,
@@ -70,6 +71,8 @@ def test_a_read_that_failed_half_way_did_not_happen() -> None:
     error = BaseParser.parse_error(f"ERR value is out of range {INSIDE}")
 
     assert type(refused(error, "get", "there", is_read=True)) is BackendUnavailable
+    other = BaseParser.parse_error(f"WRONGTYPE Operation against a key holding the wrong kind {INSIDE}")
+    assert type(refused(other, "get", "there", is_read=True)) is CorruptRecord
 
 
 @pytest.mark.promise("E-59", "P-95", "B14")

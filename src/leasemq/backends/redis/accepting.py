@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import repeat
+from struct import Struct
 from typing import Any
 
 from msgspec import Raw
@@ -14,6 +16,8 @@ from leasemq.backends.redis.keys import REGISTRY
 from leasemq.backends.redis.layout import (
     ENDS,
     MODES,
+    PLAIN_ID_LENGTH,
+    PLAIN_PAYLOAD_BYTES,
     POLICIES,
     PRIORITY_ZERO,
     RARE,
@@ -26,12 +30,15 @@ from leasemq.backends.redis.layout import (
 )
 from leasemq.backends.redis.leasing import unreadable
 from leasemq.protocol.checks import check_new_jobs
-from leasemq.protocol.model import Acceptance, Enqueued, Keep, NewJob, Ref
+from leasemq.protocol.model import Acceptance, Enqueued, Keep, NewJob, Ref, State
 
 _ACCEPTANCES = (
     Acceptance.CREATED, Acceptance.EXISTING, Acceptance.SKIPPED, Acceptance.REPLACED, Acceptance.DEBOUNCED,
 )  # fmt: skip
 _MODES, _ENDS, _POLICIES = numbers(MODES), numbers(ENDS), numbers(POLICIES)
+_WAITING = STATES.index(State.WAITING) + 1
+_CREATED = (1, 1, _WAITING, 1, None)  # as accepting.lua answers it of one job
+_SIZES = Struct(">BH")  # of an id and a payload
 _REUSE_BITS = {state: 1 << place for place, state in enumerate(STATES[4:])}
 
 
@@ -40,12 +47,83 @@ async def enqueue(calls: Calls, queue: str, jobs: Sequence[NewJob]) -> Sequence[
     check_new_jobs(queue, jobs)
     if not jobs:
         return ()
-    terms, items = packed_jobs(jobs)
-    answers = await calls.ask("enqueue", queue, 0, terms, items)
+    rows = _Rows(jobs)
+    answers = await calls.ask("enqueue", queue, 0, rows.terms, rows.packed)
     if answers is None:  # its name first: no job may lie in a queue that nobody would find
         await calls.ask_tag("register", REGISTRY, queue.encode())
-        answers = await calls.ask("enqueue", queue, 1, terms, items)
-    return enqueued(queue, jobs, answers)
+        answers = await calls.ask("enqueue", queue, 1, rows.terms, rows.packed)
+    return enqueued(queue, jobs, [*_spread(answers, rows.sizes)])
+
+
+class _Rows:
+    """Jobs as enqueue.lua takes them: one by one, or runs of plain ones that are alike. Owner: the call."""
+
+    def __init__(self, jobs: Sequence[NewJob]) -> None:
+        self.packed: list[Raw] = []
+        self.sizes: list[int] = []  # of the runs; 0: it is one job by itself
+        self._places: dict[bytes, int] = {}
+        self._shape: tuple[object, ...] = ()  # what the jobs of the run have in common
+        self._common: tuple[int, int, int] = (0, 0, 0)  # the same, as it is packed
+        self._run: list[bytes] = []
+        for job in jobs:
+            self._add(job)
+        self._end_run()
+
+    @property
+    def terms(self) -> list[bytes]:
+        """The distinct terms of the jobs, in the order of their places."""
+        return list(self._places)
+
+    def _add(self, job: NewJob) -> None:
+        if not _is_plain(job):
+            self._end_run()
+            self.packed.append(_item(job, self._places))
+            self.sizes.append(0)
+            return
+        shape = (job.task, job.priority, job.max_stalls, job.keep, job.reuse)
+        if shape != self._shape:
+            self._end_run()
+            self._shape = shape
+            terms = packed_terms(job.max_stalls, job.keep, job.task)
+            self._common = self._places.setdefault(terms, len(self._places) + 1), _priority(job), _reuse(job)
+        id_, payload = short(job.id), job.payload
+        self._run += (_SIZES.pack(len(id_), len(payload)), id_, payload)
+
+    def _end_run(self) -> None:
+        if self._run:
+            self.packed.append(item(*self._common, word(b"".join(self._run))))
+            self.sizes.append(len(self._run) // 3)
+            self._run = []
+        self._shape = ()
+
+
+def _is_plain(job: NewJob) -> bool:
+    """Whether it waits at once and has nothing that few jobs have: see lua/shared/plain.lua."""
+    return not (
+        job.delay_ms
+        or job.due_at_ms is not None
+        or job.ttl_ms is not None
+        or job.unique is not None
+        or job.creator is not None
+        or job.request
+        or job.trail
+        or job.overrides
+        or job.headers
+        or job.parents
+        or len(job.payload) > PLAIN_PAYLOAD_BYTES
+        or len(job.id) > PLAIN_ID_LENGTH
+    )
+
+
+def _spread(answers: Sequence[Any], sizes: Sequence[int]) -> Iterator[Sequence[Any]]:
+    """Answer one answer per job, from those of rows."""
+    for answer, size in zip(answers, sizes, strict=True):
+        if not size:
+            yield answer
+        elif answer == _WAITING:  # all of them were stored
+            yield from repeat(_CREATED, size)
+        else:
+            yield from answer
 
 
 def packed_jobs(jobs: Sequence[NewJob]) -> tuple[list[bytes], list[Raw]]:
@@ -68,18 +146,26 @@ def _item(job: NewJob, places: dict[bytes, int]) -> Raw:
     parents = [(word(p.queue.encode()), word(short(p.id)), _POLICIES[p.on_failure]) for p in job.parents]
     return item(
         word(short(job.id)),
-        job.priority + PRIORITY_ZERO,
+        _priority(job),
         job.delay_ms,
         -1 if job.due_at_ms is None else job.due_at_ms,
         -1 if job.ttl_ms is None else job.ttl_ms,
         place,
         marks,
-        sum(_REUSE_BITS.get(state, 0) for state in job.reuse) if job.reuse else 0,
+        _reuse(job),
         -1 if job.at_most_ms is None else job.at_most_ms,
         word(rare),
         word(job.payload),
         parents or False,
     )
+
+
+def _priority(job: NewJob) -> int:
+    return job.priority + PRIORITY_ZERO
+
+
+def _reuse(job: NewJob) -> int:
+    return sum(_REUSE_BITS.get(state, 0) for state in job.reuse) if job.reuse else 0
 
 
 @lru_cache(maxsize=1_024)
@@ -111,6 +197,9 @@ def packed_rare(job: NewJob) -> bytes:
 
 
 def _enqueued(queue: str, job: NewJob, answer: Sequence[Any]) -> Enqueued:
+    if answer is _CREATED:
+        ref = Ref(queue=queue, id=job.id, generation=1)
+        return Enqueued(ref=ref, acceptance=Acceptance.CREATED, state=State.WAITING)
     acceptance, generation, state, is_same, other = answer
     id_ = job.id if other is None else long(other)
     if acceptance == 0:

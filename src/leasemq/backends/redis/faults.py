@@ -64,7 +64,7 @@ def refused(error: driver.RedisError, what: str, place: str, *, is_read: bool) -
     code, _, rest = said.partition(" ")
     if code == CORRUPT:
         return CorruptRecord(f"{what} met a record that it cannot read: {rest.partition(' script: ')[0]}")
-    if code == "WRONGTYPE":
+    if code == "WRONGTYPE" and (is_read or _IN_A_SCRIPT not in said):
         return CorruptRecord(f"{what} met a key of another type at {place}; is it another's? ({said})")
     if _IN_A_SCRIPT in said and not is_read:
         return IndeterminateWrite(f"{what} failed half-way at {place}; what it wrote remains ({said})")

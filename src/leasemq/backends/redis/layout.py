@@ -22,6 +22,9 @@ from leasemq.protocol.model import (
 )
 
 VERSION: Final = 1
+PLAIN: Final = 2  # the version of a short head: see lua/shared/plain.lua
+PLAIN_PAYLOAD_BYTES: Final = 65_535  # of jobs with a short head
+PLAIN_ID_LENGTH: Final = 63  # in characters, which have four bytes at most
 STATES: Final = (
     State.SCHEDULED, State.WAITING, State.ACTIVE, State.BLOCKED,
     State.COMPLETED, State.FAILED, State.CANCELLED, State.EXPIRED,

@@ -7,7 +7,17 @@ from typing import Any
 
 from leasemq.backends.redis.calling import Calls
 from leasemq.backends.redis.layout import CANCEL, SUSPECT, long, short
-from leasemq.backends.redis.parsing import Run, Terms, body_of, head_of, run_of, terms_of
+from leasemq.backends.redis.parsing import (
+    NEVER_CLAIMED,
+    PLAIN_BYTES,
+    Run,
+    Terms,
+    body_of,
+    head_of,
+    plain_parts_of,
+    run_of,
+    terms_of,
+)
 from leasemq.errors import CorruptRecord
 from leasemq.protocol.checks import check_lease
 from leasemq.protocol.model import Claimant, Claimed, Fence, Lease, NothingClaimed, Ref
@@ -40,9 +50,9 @@ def packed_claimant(claimant: Claimant) -> tuple[object, ...]:
 
 def claimed(queue: str, answer: Sequence[Any]) -> Claimed:
     """Answer what taking.lua answered."""
-    found, terms, next_due_in_ms, next_lapse_in_ms, reason, suspect_waits = answer
+    found, terms, next_due_in_ms, next_lapse_in_ms, reason, suspect_waits, run_raw = answer
     return Claimed(
-        leases=leases(queue, found, terms),
+        leases=leases(queue, found, terms, run_raw),
         next_due_in_ms=None if next_due_in_ms < 0 else next_due_in_ms,
         next_lapse_in_ms=None if next_lapse_in_ms < 0 else next_lapse_in_ms,
         reason=_REASONS[reason],
@@ -50,9 +60,12 @@ def claimed(queue: str, answer: Sequence[Any]) -> Claimed:
     )
 
 
-def leases(queue: str, found: Sequence[Any], terms: Sequence[Any]) -> tuple[Lease, ...]:
-    """Answer leases, without those that cannot be read: a sweep ends them once they are over."""
-    return tuple(_readable(queue, found, terms_by_number(terms)))
+def leases(queue: str, found: Sequence[Any], terms: Sequence[Any], run_raw: bytes = b"") -> tuple[Lease, ...]:
+    """Answer leases, without those that cannot be read: a sweep ends them once they are over.
+
+    Of a plain job `found` has the id, then the record; their run is `run_raw`.
+    """
+    return tuple(_readable(queue, found, terms_by_number(terms), run_raw))
 
 
 def terms_by_number(flat: Sequence[Any]) -> dict[int, bytes]:
@@ -60,11 +73,17 @@ def terms_by_number(flat: Sequence[Any]) -> dict[int, bytes]:
     return dict(zip(map(int, flat[::2]), flat[1::2], strict=True))
 
 
-def _readable(queue: str, found: Sequence[Any], blobs: dict[int, bytes]) -> Iterator[Lease]:
+def _readable(queue: str, found: Sequence[Any], blobs: dict[int, bytes], run_raw: bytes) -> Iterator[Lease]:
     seen = _Seen(blobs)
-    for id_, raw, run_raw, checkpoint in found:
+    plain = seen.run(run_raw) if run_raw else NEVER_CLAIMED
+    fence = Fence(number=plain.fence, nonce=plain.nonce)
+    pieces = iter(found)
+    for piece in pieces:
         try:
-            yield _lease(queue, long(id_), raw, seen.run(run_raw), checkpoint, seen)
+            if isinstance(piece, bytes):
+                yield _plain_lease(queue, long(piece), next(pieces), plain, fence, seen)
+            else:
+                yield _lease(queue, piece, seen)
         except ValueError:
             continue
 
@@ -94,12 +113,32 @@ class _Seen:
         return terms
 
 
-def _lease(queue: str, id_: str, raw: bytes, run: Run, checkpoint: bytes | None, seen: _Seen) -> Lease:
-    head = head_of(raw)
+def _plain_lease(queue: str, id_: str, raw: bytes, run: Run, fence: Fence, seen: _Seen) -> Lease:
+    created_ms, terms_number = plain_parts_of(raw)
+    terms = seen.terms(terms_number, b"")
+    return Lease(
+        ref=Ref(queue=queue, id=id_, generation=1),
+        fence=fence,
+        task=terms.task,
+        payload=raw[PLAIN_BYTES:],
+        attempts=run.attempts,
+        failures=0,
+        stalls=0,
+        max_stalls=terms.max_stalls,
+        keep=terms.keep,
+        created_ms=created_ms,
+        lease_until_ms=run.lease_until_ms,
+        incarnation=run.incarnation,
+    )
+
+
+def _lease(queue: str, piece: Sequence[Any], seen: _Seen) -> Lease:
+    id_, raw, run_raw, checkpoint = piece
+    run, head = seen.run(run_raw), head_of(raw, run_raw)
     payload, rare = body_of(raw, head)
     terms = seen.terms(head.terms, rare.terms)
     return Lease(
-        ref=Ref(queue=queue, id=id_, generation=head.generation),
+        ref=Ref(queue=queue, id=long(id_), generation=head.generation),
         fence=Fence(number=run.fence, nonce=run.nonce),
         task=terms.task,
         payload=payload,

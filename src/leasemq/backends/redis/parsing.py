@@ -5,13 +5,18 @@ from __future__ import annotations
 from struct import Struct
 from typing import NamedTuple
 
-from leasemq.backends.redis.layout import RARE, STATES, UNREADABLE, VERSION, long, u48
+from leasemq.backends.redis.layout import PLAIN, RARE, RUNS, STATES, UNREADABLE, VERSION, long, u48
 from leasemq.protocol.model import FENCE_LIMIT, Keep, State
 
 HEAD_BYTES = 56
 _RUN_BYTES = 92
 # As HEAD of records.lua: what has five, six or seven bytes there is two or three numbers here.
 _HEAD = Struct(">5B HI HI BHI HI BI HI HI IH BH")
+PLAIN_BYTES = 37
+_PLAIN = Struct(">3B HI HI BI HI HI H BH")
+_DAMAGED = 128  # no release gets so far
+_PLAIN_MORE = 19  # bytes that the run of a plain job has more
+_PLAIN_PARTS = Struct(">HI 6x H")
 _RARE_BYTES = 28
 _TERMS_BYTES = 22
 _LENGTHS = 6  # texts in a rare block
@@ -32,6 +37,7 @@ class Head(NamedTuple):
     generation: int
     terms: int
     payload_bytes: int
+    bytes: int = HEAD_BYTES  # its own
 
 
 class Rare(NamedTuple):
@@ -83,12 +89,18 @@ class Run(NamedTuple):
     result: bytes | None = None
 
 
-PLAIN = Rare(0, 0, 0, 0, 0, 0, 0)
+NOTHING_RARE = Rare(0, 0, 0, 0, 0, 0, 0)
+_PLAIN_MARK, _LONG_MARK = bytes((PLAIN,)), bytes((VERSION,))
+_PLAIN_STATES = (State.WAITING, State.ACTIVE, State.COMPLETED)
 NEVER_CLAIMED = Run(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 
 
-def head_of(raw: bytes) -> Head:
-    """Answer the head of a record. Raises: ValueError."""
+def head_of(raw: bytes, run_raw: bytes) -> Head:
+    """Answer the head of a record; a plain one's run says how far it is. Raises: ValueError."""
+    if raw[:1] == _PLAIN_MARK and len(raw) >= PLAIN_BYTES:
+        return _plain_head_of(raw, run_raw)
+    if raw and PLAIN < raw[0] < _DAMAGED:
+        raise ValueError(f"its layout is {raw[0]}, of a newer release: upgrade this one")
     if len(raw) < HEAD_BYTES:
         raise ValueError(f"the record has {len(raw)} bytes")
     if raw[0] != VERSION or not 1 <= raw[1] <= len(STATES):
@@ -115,16 +127,51 @@ def head_of(raw: bytes) -> Head:
     )
 
 
+def _plain_head_of(raw: bytes, run_raw: bytes) -> Head:
+    (
+        _, state, priority, place_top, place, _, _, _, _, created_top, created, born_top, born, terms,
+        size_top, size,
+    ) = _PLAIN.unpack_from(raw)  # fmt: skip
+    if run_raw:
+        if len(run_raw) <= _RUN_BYTES + _PLAIN_MORE or run_raw[0] != PLAIN:
+            raise ValueError(f"what was stored of its attempts has {len(run_raw)} bytes")
+        state, place_top, place = run_raw[1], 0, u48(run_raw, 2)
+    if not 1 <= state <= len(STATES) or STATES[state - 1] not in _PLAIN_STATES:
+        raise ValueError(f"its short head has the state {state}")
+    created_ms = created_top << 32 | created
+    return Head(
+        state=STATES[state - 1],
+        flags=RUNS if run_raw else 0,
+        marks=0,
+        priority=priority,
+        place=place_top << 32 | place,
+        due_ms=created_ms,
+        expires_ms=0,
+        created_ms=created_ms,
+        born=born_top << 32 | born,
+        generation=1,
+        terms=terms,
+        payload_bytes=size_top << 16 | size,
+        bytes=PLAIN_BYTES,
+    )
+
+
+def plain_parts_of(raw: bytes) -> tuple[int, int]:
+    """Answer when a plain job was created, and the number of its terms: what a claim needs of its head."""
+    created_top, created, terms = _PLAIN_PARTS.unpack_from(raw, 20)
+    return created_top << 32 | created, terms
+
+
 def body_of(raw: bytes, head: Head) -> tuple[bytes, Rare]:
     """Answer the payload and the rare values. Raises: ValueError."""
-    end = HEAD_BYTES + head.payload_bytes
+    end = head.bytes + head.payload_bytes
     if not head.marks & RARE:
         if len(raw) != end:
             raise ValueError(f"the record has {len(raw)} bytes instead of {end}")
-        return raw[HEAD_BYTES:], PLAIN
+        return raw[head.bytes :], NOTHING_RARE
     if len(raw) < end + _RARE_BYTES:
         raise ValueError(f"the record has {len(raw)} bytes, its payload alone would need {end}")
-    return raw[HEAD_BYTES:end], _rare_of(raw, end)
+    return raw[head.bytes : end], _rare_of(raw, end)
 
 
 def _rare_of(raw: bytes, at: int) -> Rare:
@@ -159,6 +206,8 @@ def terms_of(blob: bytes | None) -> Terms:
 
 def run_of(raw: bytes) -> Run:
     """Answer a run. Raises: ValueError."""
+    if raw[:1] == _PLAIN_MARK:
+        raw = _LONG_MARK + raw[_PLAIN_MORE + 1 :]
     if len(raw) < _RUN_BYTES or raw[0] != VERSION:
         raise ValueError(f"what was stored of its attempts has {len(raw)} bytes")
     number = int.from_bytes

@@ -55,7 +55,7 @@ def _named(stored: bytes) -> str:
 
 def _record(queue: str, parts: Sequence[Any], blobs: dict[int, bytes], now_ms: int) -> JobRecord:
     id_, raw, run_raw, flat, past, refused, log, parents = parts
-    head = head_of(raw)
+    head = head_of(raw, run_raw)
     payload, rare = body_of(raw, head)
     terms = terms_of(rare.terms if head.terms == 0 else blobs.get(head.terms))
     run = run_of(run_raw) if head.flags & RUNS else NEVER_CLAIMED

@@ -1,8 +1,9 @@
 """The scripts of this backend: one .lua file per operation, put together with the shared parts that it uses.
 
-The comment on top of an operation's file names the parts (`Uses:`, from lua/shared, in their order) and the
-server's flags (`Flags:`). The flags make the server refuse a script as a whole, before its first line, when
-it may not write or has no memory left: https://redis.io/docs/latest/develop/programmability/lua-api/#script_flags
+The comment on top of an operation's file names the parts (`Uses:`, from lua/shared, in their order; those
+after a semicolon are made with the rest) and the flags of the server (`Flags:`). They make it refuse a
+script as a whole, before its first line, when it may not write or has no memory left:
+https://redis.io/docs/latest/develop/programmability/lua-api/#script_flags
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from importlib.resources import files
 _FOLDER = files(__package__) / "lua"
 _FUNCTION = re.compile(r"^local function (\w+)\(.*?^end\n", re.MULTILINE | re.DOTALL)
 _NAME = re.compile(r"[a-zA-Z_]\w*")
-_BASE = "asked"  # the last of the shared parts that the others of a queue's scripts are built on
+_REST = "-- THE REST\n"  # what comes before it may answer, and then nothing of the rest is made
 _TOLD = re.compile(r"^-- (Uses|Flags):(.*)$", re.MULTILINE)
 
 
@@ -36,11 +37,11 @@ def script(name: str) -> Script:
 
 
 def _read(name: str) -> Script:
-    body = _text(name)
-    told = {word: value.split() for word, value in _TOLD.findall(body)}
-    flags = told.get("Flags", [])
+    first, _, rest = _text(name).rpartition(_REST)
+    told = dict(_TOLD.findall(first or rest))
+    flags = told.get("Flags", "").split()
     shebang = f"#!lua flags={','.join(flags)}\n" if flags else "#!lua\n"
-    text = shebang + _flat(_needed(_nested(told["Uses"], _without_comments(body))))
+    text = shebang + _flat(_needed(_nested(told["Uses"], first, rest)))
     sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()  # how EVALSHA names a script
     return Script(name, text, sha, is_read="no-writes" in flags)
 
@@ -81,15 +82,18 @@ def _shared_pieces(name: str) -> list[_Piece]:
     return _pieces(_without_comments(_text(f"shared/{name}")))
 
 
-def _nested(parts: list[str], own: str) -> list[_Piece]:
-    """The parts and what is the script's own, those after the base in a function of their own.
+def _nested(uses: str, first: str, rest: str) -> list[_Piece]:
+    """What is used, and the script's own; what stands after the semicolon, and the rest, in a function.
 
-    What that function uses of the outermost one costs less to bind, and Lua gives it room of its own.
+    What that function uses of the outermost one costs less to bind, and Lua gives it room of its own. A call
+    that is answered before it is reached does not even make what it consists of.
     """
-    after = parts.index(_BASE) + 1 if _BASE in parts else len(parts)
-    outside = [piece for part in parts[:after] for piece in _shared_pieces(part)]
-    inside = [piece for part in parts[after:] for piece in _shared_pieces(part)] + _pieces(own)
-    if _BASE not in parts:
+    outer, _, inner = uses.partition(";")
+    outside = [piece for part in outer.split() for piece in _shared_pieces(part)]
+    outside += _pieces(_without_comments(first))
+    inside = [piece for part in inner.split() for piece in _shared_pieces(part)]
+    inside += _pieces(_without_comments(rest))
+    if not inner:
         return [*outside, *inside]
     return [*outside, _piece("", "return (function()\n"), *inside, _piece("", "end)()\n")]
 

@@ -1,5 +1,5 @@
 -- Expires jobs past their ttl, then makes due ones waiting, each up to a limit.
--- Uses: prelude asked records moves
+-- Uses: prelude asked terms plain; records moves
 -- Flags: allow-oom
 -- In: limit
 -- Out: promoted, expired, next due or -1
@@ -23,7 +23,9 @@ local function end_unreadable_leases()
     local job = id and read_whole(id)
     if job and not job.corrupt and has(job.flags, RUNS) then run_of(job) end
     local is_here = job and job.number == numbers[at] and job.state == ACTIVE and has(job.flags, RUNS)
-    if not is_here or job.corrupt or not terms_blob(job) then
+    if job and job.head_size == PLAIN_SIZE and job.state == WAITING then job.corrupt = true end -- its run is gone
+    local stays = job and job.is_newer
+    if not stays and (not is_here or job.corrupt or not terms_blob(job)) then
       exit('leases', entries[at])
       if job and (job.corrupt or is_here) then
         job.corrupt = true
@@ -45,7 +47,7 @@ local function promote()
       leave(job)
       place(job, WAITING, TOLD.promoted)
       promoted = promoted + 1
-    else
+    elseif not job or not job.is_newer then
       exit('due', entries[at])
       if job and job.corrupt then
         end_unreadable(job, numbers[at], SCHEDULED)

@@ -1,5 +1,5 @@
 -- Stores the jobs of a schedule's ticks and moves its cursor, in one step.
--- Uses: prelude asked records moves accepting
+-- Uses: prelude asked terms plain; records moves accepting
 -- Flags:
 -- In: name, cursor seen, new cursor (as text), is registered (0, 1), terms, items (see accepting)
 -- Out: an answer per item; 0: it is paused, gone, on its way, or its cursor is another; 1: register first

@@ -1,5 +1,5 @@
 -- Tells a parent of a dependant; its end will then make a follow-up.
--- Uses: prelude asked records moves operating
+-- Uses: prelude asked terms plain; records moves operating
 -- Flags: allow-oom
 -- In: parent's id, child (ref_name), policy
 -- Out: 0: there is no such parent, 1: it has not ended, else its state; -1: it cannot be read

@@ -1,5 +1,5 @@
 -- Cancels jobs: those that have not started end at once, running ones are marked.
--- Uses: prelude asked records moves operating
+-- Uses: prelude asked terms plain; records moves operating
 -- Flags: allow-oom
 -- In: generation (-1: any), ids
 -- Out: an answer per id: cancelled 1, cancelling 2, finished 3, not found 4; 0: that job cannot be read

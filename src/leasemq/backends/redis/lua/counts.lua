@@ -1,5 +1,5 @@
 -- Answers the book's counts and the age of the job that waits longest.
--- Uses: prelude asked records moves
+-- Uses: prelude asked terms plain; records moves
 -- Flags: no-writes
 -- In: nothing
 -- Out: scheduled, waiting, active, blocked, completed, failed, cancelled, expired, accepted, removed, refused,
@@ -10,8 +10,9 @@ local function longest_in(lane, prefix) -- the lowest place and its number, over
     local bucket = call('ZRANGEBYSCORE', P .. lane, from, '+inf', 'LIMIT', 0, 1)[1]
     if not bucket then return best, number end
     local first = call('ZRANGE', P .. prefix .. bucket, 0, 0, 'WITHSCORES')
-    if first[2] and (not best or tonumber(first[2]) < best) then
-      best, number = tonumber(first[2]), tonumber(first[1])
+    local place = first[2] and tonumber(bucket) % 35184372088832 * 64 + tonumber(first[2])
+    if place and (not best or place < best) then
+      best, number = place, tonumber(first[1])
     end
     from = digits((floor(tonumber(bucket) / 35184372088832) + 1) * 35184372088832)
   end

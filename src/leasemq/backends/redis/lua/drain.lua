@@ -1,6 +1,6 @@
 -- Deletes jobs that have not started: blocked ones, then scheduled ones by due time, then waiting ones in the
 -- order of claims.
--- Uses: prelude asked records moves operating dropping
+-- Uses: prelude asked terms plain; records moves operating dropping
 -- Flags: allow-oom
 -- In: limit, states (2 ^ (state - 1) for each)
 -- Out: how many

@@ -1,5 +1,5 @@
 -- Answers leases past their deadline, oldest first; those that cannot be read are left to `advance`.
--- Uses: prelude asked records moves taking
+-- Uses: prelude asked terms plain; records moves taking
 -- Flags: no-writes
 -- In: limit
 -- Out: leases, terms

@@ -1,5 +1,5 @@
 -- Looks through jobs by acceptance for those that match, until enough were found or looked at.
--- Uses: prelude asked records moves telling
+-- Uses: prelude asked terms plain; records moves telling
 -- Flags: no-writes
 -- In: after (a number; -1: from the beginning), way (1: oldest first, -1: newest first), limit,
 --   states (2 ^ (state - 1) for each; 0: any), task or '', start of the id or '', reason or '',
@@ -21,7 +21,7 @@ end
 local function age_of(job)
   local from = job.created
   if job.state >= COMPLETED then
-    local raw = try('GETRANGE', P .. 'r:' .. job.id, 64, 69)
+    local raw = try('GETRANGE', P .. 'r:' .. job.id, 64 + more_of(job), 69 + more_of(job))
     if #raw == 6 then from = unpacked('>I6', raw) end
   end
   return NOW - from

@@ -1,5 +1,5 @@
 -- Answers all that is stored about some jobs.
--- Uses: prelude asked records moves telling
+-- Uses: prelude asked terms plain; records moves telling
 -- Flags: no-writes
 -- In: ids
 -- Out: parts per id, or nil where there is no record (see telling); terms, flat; now

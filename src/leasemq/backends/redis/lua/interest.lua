@@ -1,5 +1,5 @@
 -- Registers who waits for ends of lives, and who follows the queue's events; both lapse in ttl_ms.
--- Uses: prelude asked records moves
+-- Uses: prelude asked terms plain; records moves
 -- Flags: allow-oom
 -- In: ttl_ms, follows (0 or 1), lives: generation (4 bytes) and id each
 -- Out: those of the lives that have ended, or are gone

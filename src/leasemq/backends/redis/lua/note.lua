@@ -1,5 +1,5 @@
 -- Records progress, log lines, checkpoints and offered children, while the fence is the newest.
--- Uses: prelude asked records moves
+-- Uses: prelude asked terms plain; records moves
 -- Flags: allow-oom
 -- In: notes: {job id, fence, nonce, kind, value, number, child or false} each; kinds are progress 1, log 2,
 --     checkpoint 3, offer 4; a child is {ref_name, packed job}
@@ -38,7 +38,7 @@ local function note_one(note)
   write(job, note)
   if note[6] > run.noted then
     run.noted = note[6]
-    call('SETRANGE', P .. 'r:' .. job.id, 36, pack('>I6', note[6]))
+    call('SETRANGE', P .. 'r:' .. job.id, 36 + more_of(job), pack('>I6', note[6]))
   end
   if job.flags ~= flags then save(job) end
   return 1

@@ -1,5 +1,5 @@
 -- Deletes a part of the jobs of this queue, by acceptance; results without a record go first.
--- Uses: prelude asked records moves operating dropping
+-- Uses: prelude asked terms plain; records moves operating dropping
 -- Flags: allow-oom
 -- In: force (0, 1), from (a bucket of numbers), until (a number; -1 at the first call, which may be refused), limit
 -- Out: nil: refused, jobs are active; else how many, the bucket to go on from or -1, until

@@ -1,5 +1,5 @@
 -- Makes scheduled jobs waiting now.
--- Uses: prelude asked records moves operating
+-- Uses: prelude asked terms plain; records moves operating
 -- Flags: allow-oom
 -- In: ids
 -- Out: an answer per id (see operating)

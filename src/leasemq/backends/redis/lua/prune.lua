@@ -1,5 +1,5 @@
 -- Takes what is past its retention: records, results, keys' bounds, events; then what is beyond the newest.
--- Uses: prelude asked records moves operating ended
+-- Uses: prelude asked terms plain; records moves operating ended
 -- Flags: allow-oom
 -- In: limit, event age in ms, newest (records of each terminal state, and results without a record, that stay)
 -- Out: how many records and results it took
@@ -46,7 +46,7 @@ end
 
 local function take_lapsed() -- the record, or before that the result
   local entries = limit > 0 and call('ZRANGEBYSCORE', P .. 'kept', '-inf', NOW, 'LIMIT', 0, limit) or {}
-  local numbers = {}
+  local numbers, goes_by = {}, 0
   for at, entry in ipairs(entries) do
     local _, number = unpacked('>I6I6', entry)
     numbers[at] = number
@@ -54,9 +54,11 @@ local function take_lapsed() -- the record, or before that the result
   for at, id in ipairs(ids_of(numbers)) do
     local job = id and read(id)
     local is_here = job and not is_broken(job) and job.number == numbers[at] and job.state >= COMPLETED
-    if not is_here then
+    if job and job.is_newer then
+      goes_by = goes_by + 1
+    elseif not is_here then
       forget_ended(numbers[at], entries[at])
-      if job and is_broken(job) then forget_keys(id) end
+      if job and (is_broken(job) or job.head_size == PLAIN_SIZE) then forget_keys(id) end -- or its run is gone
     elseif run_of(job).keep <= NOW then
       retire(job)
     else
@@ -66,7 +68,7 @@ local function take_lapsed() -- the record, or before that the result
       enter('kept', entries[at], prune_ms(run))
     end
   end
-  return #entries
+  return #entries - goes_by
 end
 
 local function take_beyond(left) -- of these no result stays
@@ -79,7 +81,7 @@ local function take_beyond(left) -- of these no result stays
       local job = id and read(id)
       if job and job.number == one[2] and job.state == state then
         drop(job)
-      else
+      elseif not job or not job.is_newer then
         exit('ended:' .. state, one[3])
         lose(one[2], state)
       end

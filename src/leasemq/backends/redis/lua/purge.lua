@@ -1,5 +1,5 @@
 -- Deletes jobs that ended long enough ago, the longest ended first.
--- Uses: prelude asked records moves operating dropping ended
+-- Uses: prelude asked terms plain; records moves operating dropping ended
 -- Flags: allow-oom
 -- In: limit, states (2 ^ (state - 1) for each), older_than_ms
 -- Out: how many

@@ -1,5 +1,5 @@
 -- Deletes jobs and all that is stored under their ids.
--- Uses: prelude asked records moves operating dropping
+-- Uses: prelude asked terms plain; records moves operating dropping
 -- Flags: allow-oom
 -- In: force (0, 1), states (2 ^ (state - 1) for each), ids
 -- Out: an answer per id (see operating); of a record that cannot be read the state may be 0

@@ -1,5 +1,5 @@
 -- Pushes the deadlines of leases whose fences are the newest to now + lease_ms; notes the lost ones.
--- Uses: prelude asked records moves
+-- Uses: prelude asked terms plain; records moves
 -- Flags: allow-oom
 -- In: held: {job id, fence, nonce} each, lease_ms
 -- Out: an answer per lease: held 1, cancel requested 2, lost 3; 0: that job cannot be read
@@ -13,7 +13,7 @@ local function renew_one(held, lease_ms)
     refuse(job, held[2], 'renew')
     return 3
   end
-  call('SETRANGE', P .. 'r:' .. job.id, 24, pack('>I6I6', NOW + lease_ms, NOW))
+  call('SETRANGE', P .. 'r:' .. job.id, 24 + more_of(job), pack('>I6I6', NOW + lease_ms, NOW))
   enter('leases', entry_of(job), NOW + lease_ms)
   return has(job.flags, CANCEL) and 2 or 1
 end

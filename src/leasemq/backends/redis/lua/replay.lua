@@ -1,5 +1,5 @@
 -- Starts a new run of jobs that failed, expired or were cancelled.
--- Uses: prelude asked records moves operating
+-- Uses: prelude asked terms plain; records moves operating
 -- Flags: allow-oom
 -- In: request id (8 bytes), ids
 -- Out: an answer per id (see operating)

@@ -1,5 +1,5 @@
 -- Changes the priority of jobs that have not started; a waiting one keeps its place among its equals.
--- Uses: prelude asked records moves operating
+-- Uses: prelude asked terms plain; records moves operating
 -- Flags: allow-oom
 -- In: priority + 100, ids
 -- Out: an answer per id (see operating)

@@ -1,5 +1,5 @@
 -- Makes scheduled or waiting jobs due at an instant, or now if that is past.
--- Uses: prelude asked records moves operating
+-- Uses: prelude asked terms plain; records moves operating
 -- Flags: allow-oom
 -- In: delay_ms, due_at_ms or -1, ids
 -- Out: an answer per id (see operating)

@@ -1,5 +1,5 @@
 -- Tells a blocked job that a parent no longer blocks it, or that it can never run.
--- Uses: prelude asked records moves operating
+-- Uses: prelude asked terms plain; records moves operating
 -- Flags: allow-oom
 -- In: child's id, generation, parent (as in p:<id>), passes (0, 1)
 -- Out: whether anything changed (0, 1); -1: the child cannot be read

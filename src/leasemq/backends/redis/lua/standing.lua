@@ -1,5 +1,5 @@
 -- Answers how a job stands in its queue, all of one moment.
--- Uses: prelude asked records moves telling
+-- Uses: prelude asked terms plain; records moves telling
 -- Flags: no-writes
 -- In: id
 -- Out: nil: there is no record; else parts (see telling), terms, now, the job that it was merged into or nil

@@ -1,5 +1,5 @@
 -- Reads a job's own trail, oldest first, a mebibyte of values and one entry more at most.
--- Uses: prelude asked records moves operating
+-- Uses: prelude asked terms plain; records moves operating
 -- Flags: no-writes
 -- In: id, generation (-1: any), after (a number), limit
 -- Out: nil: no such life; -1: it cannot be read; generation, the oldest number kept or 0, the newest, entries

@@ -18,7 +18,7 @@ local function is_item(terms) -- a check of what the kinds of an item's fields d
   end
 end
 
-local accept
+local accept, accept_group, mixed
 do
   local CREATED, EXISTING, SKIPPED, REPLACED, DEBOUNCED, BROKEN = 1, 2, 3, 4, 5, 0
 
@@ -209,5 +209,30 @@ do
     end
     if booked('aliases') > 0 then count('aliases', -call('HDEL', P .. 'aliases', item[1])) end
     return create(item, rare, generation, last_fence, terms)
+  end
+
+  function accept_group(group, terms) -- WRITES; see storing
+    if not group.stored then
+      group.stored = store_groups({group})[1] and #group.ids or group.stored
+      if group.stored == #group.ids then return WAITING end
+    end
+    local answers = {}
+    for at, id in ipairs(group.ids) do
+      answers[at] = at <= group.stored and PLAINLY[WAITING] or accept({
+        id, group.priority, 0, -1, -1, group.place, 0, group.reuse, -1, '', group.payloads[at], false,
+      }, terms)
+    end
+    return answers
+  end
+
+  function mixed(at, terms) -- rows of which some are groups
+    local is_good = is_item(terms)
+    local rows_in = each(at, function(row)
+      return type(row) == 'table' and (#row == 4 or (is_row(row, ITEM) and is_good(row)))
+    end)
+    for place_in, row in ipairs(rows_in) do
+      if #row == 4 then rows_in[place_in] = parsed_group(row, terms) or error('a group is something else') end
+    end
+    return rows_in
   end
 end

@@ -1,5 +1,5 @@
 -- Refuses arguments of a wrong shape before anything is read or written: what fails later fails half-way.
-local whole, text, texts, wholes, is_row, rows
+local whole, text, texts, wholes, is_row, rows, each
 do
   local LEAST, MOST = {n = 0, i = -1, b = 0}, {n = 2 ^ 53, i = 2 ^ 53, b = 1}
 
@@ -11,7 +11,7 @@ do
     return type(value) == 'string' and #value <= most
   end
 
-  local function each(at, is_good, ...) -- a list of which each is good
+  function each(at, is_good, ...) -- a list of which each is good
     local list, size = ARGS[at], 0
     if type(list) ~= 'table' then error('argument ' .. at .. ' is not a list') end
     for _ in pairs(list) do

@@ -24,11 +24,10 @@ local function ref_name(queue, id, generation) -- a life of an id of any queue; 
   return pack('>I2', #queue) .. queue .. pack('>I2', #id) .. id .. pack('>I4', generation)
 end
 
--- Waiting jobs lie in buckets of 64 places of one priority; an index has the buckets in the order of claims.
 local ranked = {ready = {}, suspects = {}} -- the buckets' keys by their ranks
 
 local function bucket_at(lane, priority, place)
-  local rank = (200 - priority) * 35184372088832 + floor(place / 64)
+  local rank = rank_at(priority, place)
   local key = ranked[lane][rank]
   if not key then
     key = P .. (lane == 'ready' and 'w:' or 's:') .. digits(rank)
@@ -43,7 +42,7 @@ local function bucket_of(job)
 end
 
 local function rank(job) -- into its lane, by its place
-  noted(lanes, bucket_of(job), job.number, job.place)
+  noted(lanes, bucket_of(job), job.number, job.place % 64)
 end
 
 local function unrank(job)
@@ -84,8 +83,7 @@ local function leave(job) -- out of the lanes and the count of its state
   elseif state == ACTIVE then
     local run = run_of(job)
     exit('leases', entry_of(job))
-    if run.nonce ~= '' then part('c:' .. run.nonce, job.number) end
-    if run.incarnation ~= '' then part('o:' .. run.incarnation, job.number) end
+    if run.nonce ~= '' then let_go(run.incarnation, run.nonce, 1) end
     if has(job.flags, SUSPECT) then exit('alone', job.number) end
   elseif state == BLOCKED then
     exit('blocked', job.number)
@@ -105,8 +103,7 @@ local function line_up(job) -- into the lanes of its state
   elseif state == ACTIVE then
     local run = job.run
     enter('leases', entry_of(job), run.lease)
-    join('c:' .. run.nonce, job.number)
-    join('o:' .. run.incarnation, job.number)
+    hold(run.incarnation, run.nonce, entry_of(job))
     if has(job.flags, SUSPECT) then enter('alone', job.number, job.number) end
   elseif state == BLOCKED then
     enter('blocked', job.number, job.number)
@@ -353,20 +350,6 @@ local function lose(number, state) -- an id without a record, found in the lane 
   count('removed', 1)
 end
 
-local function is_idle() -- whether nothing waits, for its time or for a worker, and nothing runs. Reads lanes
-  return call('EXISTS', P .. 'ready', P .. 'suspects', P .. 'due', P .. 'ttl', P .. 'leases') == 0
-end
-
-local function next_due() -- in ms; -1: nothing is scheduled. Reads a lane
-  local first = call('ZRANGE', P .. 'due', 0, 0, 'WITHSCORES')
-  return first[2] and math.max(0, tonumber(first[2]) - NOW) or -1
-end
-
-local function next_lapse() -- in ms; -1: nothing runs. Reads a lane
-  local first = call('ZRANGE', P .. 'leases', 0, 0, 'WITHSCORES')
-  return first[2] and math.max(0, tonumber(first[2]) - NOW) or -1
-end
-
 -- WRITES: expires up to `limit` jobs past their ttl; how many, and whether there may be more.
 local function expire_overdue(limit)
   if limit <= 0 then return 0, false end
@@ -381,7 +364,7 @@ local function expire_overdue(limit)
     if job and not job.corrupt and job.number == numbers[at] and is_overdue(job) then
       expire(job)
       expired = expired + 1
-    else -- whatever it is, it is found where it waits
+    elseif not job or not job.is_newer then -- whatever it is, it is found where it waits
       exit('ttl', pack('>I6', numbers[at]))
     end
   end

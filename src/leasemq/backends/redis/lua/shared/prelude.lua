@@ -27,7 +27,7 @@ local TOLD = {
 local BATCH = 2000 -- values in one command; Lua can spread no more than about 8,000
 
 local function digits(number) -- a whole number as text: `..` would round it
-  return format('%.0f', number)
+  return format('%d', number)
 end
 
 -- THE BOOK: the queue's own hash of counts, counters and switches.
@@ -64,9 +64,9 @@ local function stored_in(state) -- how many jobs are in a state
   return booked(STATES[state]) + moved[state]
 end
 
--- THE LANES: sorted sets and sets. What is put in or taken out is written by `flush`, the last word counts.
+-- THE LANES: sorted sets. What is put in or taken out is written by `flush`, the last word counts.
 -- Lanes are named without the prefix, but for buckets of waiting jobs (see moves).
-local lanes, sets, buckets, ids = {}, {}, {}, {}
+local lanes, buckets, ids = {}, {}, {}
 
 local function noted(of, key, member, value)
   local wanted = of[key]
@@ -90,18 +90,42 @@ local function exit(lane, member)
   enter(lane, member, false)
 end
 
-local function join(set, member) -- into a set of the queue
-  noted(sets, set, member, true)
-end
-
-local function part(set, member)
-  noted(sets, set, member, false)
-end
-
 local function spread(command, key, values)
   for first = 1, #values, BATCH do
     call(command, key, unpack(values, first, math.min(first + BATCH - 1, #values)))
   end
+end
+
+-- THE CLAIMS: c: of a claim has the entries of its jobs (n: place and number, twelve bytes each), and how many of
+-- them are active under it still (l); the others' stay until none is. o: of a life of a worker has its claims.
+local taken, released = {}, {}
+
+local function hold(incarnation, nonce, entry)
+  local claim = taken[nonce]
+  if not claim then
+    claim = {incarnation = incarnation}
+    taken[nonce] = claim
+  end
+  claim[#claim + 1] = entry
+end
+
+local function let_go(incarnation, nonce, by)
+  local claim = released[nonce]
+  if not claim then
+    claim = {incarnation = incarnation, by = 0}
+    released[nonce] = claim
+  end
+  claim.by = claim.by + by
+end
+
+local function numbers_held(nonce) -- READS
+  local packed, numbers, seen = call('HGET', P .. 'c:' .. nonce, 'n') or '', {}, {}
+  for at = 1, #packed - 11, 12 do
+    local _, number = unpacked('>I6I6', packed, at)
+    if not seen[number] then numbers[#numbers + 1] = number end
+    seen[number] = true
+  end
+  return numbers
 end
 
 -- Writes the lanes as they are now. Whoever reads a lane after a move in the same script calls it first.
@@ -131,18 +155,6 @@ do
     end
   end
 
-  local function flush_sets()
-    for name, wanted in pairs(sets) do
-      local key, into, out = P .. name, {}, {}
-      for member, is_in in pairs(wanted) do
-        local list = is_in and into or out
-        list[#list + 1] = member
-      end
-      if #out > 0 then spread('SREM', key, out) end
-      if #into > 0 then spread('SADD', key, into) end
-    end
-  end
-
   local function flush_ids()
     for bucket, wanted in pairs(ids) do
       local key, into, out = P .. 'n:' .. digits(bucket), {}, {}
@@ -165,14 +177,29 @@ do
     end
   end
 
+  local function flush_claims()
+    for nonce, claim in pairs(released) do
+      if call('HINCRBY', P .. 'c:' .. nonce, 'l', -claim.by) <= 0 then
+        call('UNLINK', P .. 'c:' .. nonce)
+        call('SREM', P .. 'o:' .. claim.incarnation, nonce)
+      end
+    end
+    for nonce, claim in pairs(taken) do
+      local key = P .. 'c:' .. nonce
+      call('HSET', key, 'n', (call('HGET', key, 'n') or '') .. table.concat(claim))
+      call('HINCRBY', key, 'l', #claim)
+      call('SADD', P .. 'o:' .. claim.incarnation, nonce)
+    end
+  end
+
   function flush()
+    if next(taken) or next(released) then
+      flush_claims()
+      taken, released = {}, {}
+    end
     if next(lanes) then
       flush_lanes()
       lanes, buckets = {}, {}
-    end
-    if next(sets) then
-      flush_sets()
-      sets = {}
     end
     if next(ids) then
       flush_ids()
@@ -204,6 +231,20 @@ local function ids_of(numbers) -- ids in the same order, false where there is no
     end
   end
   return found
+end
+
+local function is_idle() -- whether nothing waits, for its time or for a worker, and nothing runs. Reads lanes
+  return call('EXISTS', P .. 'ready', P .. 'suspects', P .. 'due', P .. 'ttl', P .. 'leases') == 0
+end
+
+local function next_due() -- in ms; -1: nothing is scheduled. Reads a lane
+  local first = call('ZRANGE', P .. 'due', 0, 0, 'WITHSCORES')
+  return first[2] and math.max(0, tonumber(first[2]) - NOW) or -1
+end
+
+local function next_lapse() -- in ms; -1: nothing runs. Reads a lane
+  local first = call('ZRANGE', P .. 'leases', 0, 0, 'WITHSCORES')
+  return first[2] and math.max(0, tonumber(first[2]) - NOW) or -1
 end
 
 -- WHAT IS TOLD: events of this script, one stream entry, and one push.

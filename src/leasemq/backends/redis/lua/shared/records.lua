@@ -1,12 +1,12 @@
 -- How one job is stored, and how it is read. Layout: see layout.py, which has the same formats.
 --
--- j:<id>  the head (HEAD_SIZE bytes), the payload, the rare block (with the mark RARE)
+-- j:<id>  the head (HEAD_SIZE bytes), the payload, the rare block (with the mark RARE); or, of a
+--         plain job, a short head (PLAIN_SIZE bytes) and the payload
 -- r:<id>  from the first claim on: counters, fence, newest attempt, end, result
 -- x:<id>  a hash of rare values; h: f: g: t: lists of attempts, refused writes, log lines, trail;
 -- m:<id>  ids that were merged into it; p:<id> open parents; d:<id> dependants
 local HEAD, HEAD_SIZE = '>BBBBBI6I6I7I6I5I6I6I4I2I3', 56
 local HEAD_MOVES = '>BBBBI6I6I7I6' -- what a move rewrites, from the second byte on
-local RUN, RUN_SIZE = '>BI7I4I4I4I4I6I6I6I6BBI6c8I6I6I6BBI2I2I4', 92
 local RARE_HEAD, RARE_SIZE = '>c8I6I2I6BBI4', 28
 -- Flags of the head
 local SUSPECT, CANCEL, RUNS, EXTRA, PARENTS, DEPENDANTS, UNREADABLE, REPLAYS = 1, 2, 4, 8, 16, 32, 64, 128
@@ -14,7 +14,6 @@ local SUSPECT, CANCEL, RUNS, EXTRA, PARENTS, DEPENDANTS, UNREADABLE, REPLAYS = 1
 local RARE, UNIQUE, TRAIL = 1, 2, 4
 -- Bits of an attempt
 local AFTER_REPLAY, WITH_ERROR = 1, 2
-local NOBODY = string.rep('\0', 8) -- no settlement, no request
 
 local function has(flags, flag)
   return flags % (flag + flag) >= flag
@@ -39,22 +38,87 @@ local function beside(command, key, ...)
   return NOTHING[command]
 end
 
--- A table of the head's fields, or one that is `corrupt`. `raw` is the head or the whole record.
+-- THE RUN: what exists from the first claim on. nil and `corrupt` set on the job: it cannot be read.
+local function parsed_run(raw) -- of a long record
+  if type(raw) ~= 'string' or #raw < RUN_SIZE then return nil end
+  local version, fence, attempts, failures, stalls, replays, lease, renewed, noted_last, claimed, outcome, bits,
+    attempt_ended, settled_by, ended_ms, keep, result_until, has_result, nonce_size, incarnation_size, worker_size,
+    result_size = unpacked(RUN, raw)
+  local incarnation_at = RUN_SIZE + 1 + nonce_size
+  local worker_at = incarnation_at + incarnation_size
+  local result_at = worker_at + worker_size
+  if version ~= 1 or outcome > 7 or fence > 2 ^ 53 or #raw ~= result_at + result_size - 1 then return nil end
+  return {
+    raw = raw, fence = fence, attempts = attempts, failures = failures, stalls = stalls, replays = replays,
+    lease = lease, renewed = renewed, noted = noted_last, claimed = claimed, outcome = outcome, bits = bits,
+    attempt_ended = attempt_ended, settled_by = settled_by, ended = ended_ms, keep = keep,
+    result_until = result_until, has_result = has_result, nonce = sub(raw, RUN_SIZE + 1, incarnation_at - 1),
+    incarnation = sub(raw, incarnation_at, worker_at - 1), worker = sub(raw, worker_at, result_at - 1),
+    result_at = result_at, result = nil,
+  }
+end
+
+local function new_run(fence) -- of a job that was never claimed in this life
+  return {
+    fence = fence, attempts = 0, failures = 0, stalls = 0, replays = 0, lease = 0, renewed = 0, noted = 0,
+    claimed = 0, outcome = 0, bits = 0, attempt_ended = 0, settled_by = NOBODY, ended = 0, keep = 0,
+    result_until = 0, has_result = 0, nonce = '', incarnation = '', worker = '', result = '',
+  }
+end
+
+local function more_of(job) -- how far what a run says lies behind where it lies in that of a long record
+  return job.head_size == PLAIN_SIZE and PLAIN_MORE or 0
+end
+
+local function result_of(run)
+  return run.result or sub(run.raw, run.result_at)
+end
+
+-- As `parsed`, of a plain record: its run, if it has one, says how far it is. READS
+local function parsed_plain(id, raw)
+  local _, state, priority, place, since, number, created, born, terms, size = unpacked(PLAIN, raw)
+  local job = {
+    id = id, state = state, flags = 0, marks = 0, priority = priority, place = place, since = since, due = created,
+    expires = 0, number = number, created = created, born = born, generation = 1, terms = terms, size = size,
+    head_size = PLAIN_SIZE, corrupt = state ~= WAITING, raw = nil, rare = nil, run = nil,
+  }
+  local run = try('GET', P .. 'r:' .. id)
+  if type(run) ~= 'string' or #run <= RUN_SIZE + PLAIN_MORE or unpacked('>I6', run, 9) ~= number then
+    job.corrupt = job.corrupt or type(run) == 'table'
+    return job
+  end
+  local version, state_now, place_now, _, since_now = unpacked(PLAIN_RUN, run)
+  job.state, job.place, job.since, job.flags = state_now, place_now, since_now, RUNS
+  job.run = parsed_run('\1' .. sub(run, PLAIN_MORE + 2))
+  job.corrupt = job.corrupt or version ~= 2 or (state_now ~= ACTIVE and state_now ~= COMPLETED) or not job.run
+  if job.run then
+    job.run.raw, job.run.result = run, result_of(job.run)
+  else
+    job.run = new_run(0)
+  end
+  return job
+end
+
+-- A table of the head's fields, or one that is `corrupt`. `raw` is the head or the whole record. One that a newer
+-- release wrote cannot be read either (`is_newer`), but is not ended for it: it stays where it is (P-85).
 local function parsed(id, raw)
+  local form = type(raw) == 'string' and raw:byte() or 0
+  if form > 2 and form < 128 then return {id = id, corrupt = true, is_newer = true, raw = raw} end
+  if form == 2 and #raw >= PLAIN_SIZE then return parsed_plain(id, raw) end
   if type(raw) ~= 'string' or #raw < HEAD_SIZE then return {id = id, corrupt = true, raw = raw} end
   local version, state, flags, marks, priority, place, since, due, expires, number, created, born, generation,
     terms, size = unpacked(HEAD, raw)
   return {
     id = id, state = state, flags = flags, marks = marks, priority = priority, place = place, since = since,
     due = due, expires = expires, number = number, created = created, born = born, generation = generation,
-    terms = terms, size = size,
+    terms = terms, size = size, head_size = HEAD_SIZE,
     corrupt = version ~= 1 or state < 1 or state > 8 or has(flags, UNREADABLE),
     raw = nil, rare = nil, run = nil, -- what may come is given its room here, or the table would be made anew
   }
 end
 
 local function is_whole(job, raw) -- whether the payload and the rare block are as long as the head says
-  local rest = #raw - HEAD_SIZE - job.size
+  local rest = #raw - job.head_size - job.size
   return not job.corrupt and (rest == 0 or (rest >= RARE_SIZE and has(job.marks, RARE)))
 end
 
@@ -82,7 +146,7 @@ local function load(job) -- the whole record of a job whose head was read
 end
 
 local function payload_of(job)
-  return sub(load(job), HEAD_SIZE + 1, HEAD_SIZE + job.size)
+  return sub(load(job), job.head_size + 1, job.head_size + job.size)
 end
 
 -- The rare block as a table; nil: it has none, or it cannot be read.
@@ -105,7 +169,7 @@ end
 
 local function rare_of(job)
   if job.rare == nil then
-    job.rare = has(job.marks, RARE) and parsed_rare(sub(load(job), HEAD_SIZE + job.size + 1)) or false
+    job.rare = has(job.marks, RARE) and parsed_rare(sub(load(job), job.head_size + job.size + 1)) or false
   end
   return job.rare or nil
 end
@@ -121,36 +185,12 @@ local function packed_rare(rare)
 end
 
 local function store(job, payload, rare) -- WRITES the whole record; rare is a block or ''
-  job.size, job.raw, job.rare = #payload, nil, nil
-  call('SET', P .. 'j:' .. job.id, pack(
+  job.size, job.rare, job.head_size = #payload, nil, HEAD_SIZE
+  job.raw = pack(
     HEAD, 1, job.state, job.flags, job.marks, job.priority, job.place, job.since, job.due, job.expires,
     job.number, job.created, job.born, job.generation, job.terms, job.size
-  ) .. payload .. rare)
-end
-
-local function save(job) -- WRITES what moves of the head
-  local moves = pack(
-    HEAD_MOVES, job.state, job.flags, job.marks, job.priority, job.place, job.since, job.due, job.expires
-  )
-  call('SETRANGE', P .. 'j:' .. job.id, 1, moves)
-  if job.raw then job.raw = sub(job.raw, 1, 1) .. moves .. sub(job.raw, #moves + 2) end
-end
-
--- TERMS: task, stall budget and retention are the same for most jobs, so a record has only their number.
-local TERM_LIMIT, TERM_SIZE = 4000, 22
-local terms_known, terms_numbered = {}, {}
-
-local function number_terms(blob) -- WRITES new terms; 0: the table is full, they go into the rare block
-  local number = terms_numbered[blob]
-  if number then return number end
-  number = tonumber(call('HGET', P .. 'term_numbers', blob) or 0)
-  if number == 0 and booked('terms') < TERM_LIMIT then
-    number = count('terms', 1)
-    call('HSET', P .. 'term_numbers', blob, number)
-    call('HSET', P .. 'terms', number, blob)
-  end
-  if number > 0 then terms_numbered[blob], terms_known[number] = number, blob end
-  return number
+  ) .. payload .. rare
+  call('SET', P .. 'j:' .. job.id, job.raw)
 end
 
 local function terms_blob(job) -- nil: it cannot be read
@@ -159,12 +199,7 @@ local function terms_blob(job) -- nil: it cannot be read
     local rare = rare_of(job)
     return rare and #rare.terms >= TERM_SIZE and rare.terms or nil
   end
-  local blob = terms_known[number]
-  if blob == nil then
-    blob = call('HGET', P .. 'terms', number)
-    terms_known[number] = blob
-  end
-  return blob or nil
+  return numbered_terms(number) or nil
 end
 
 local DEFAULT_KEEP = {86400000, 172800000, 2592000000} -- where it cannot be read
@@ -181,34 +216,6 @@ local function task_of(job)
   return blob and sub(blob, TERM_SIZE + 1) or ''
 end
 
--- THE RUN: what exists from the first claim on. nil and `corrupt` set on the job: it cannot be read.
-local function parsed_run(raw)
-  if type(raw) ~= 'string' or #raw < RUN_SIZE then return nil end
-  local version, fence, attempts, failures, stalls, replays, lease, renewed, noted_last, claimed, outcome, bits,
-    attempt_ended, settled_by, ended_ms, keep, result_until, has_result, nonce_size, incarnation_size, worker_size,
-    result_size = unpacked(RUN, raw)
-  local incarnation_at = RUN_SIZE + 1 + nonce_size
-  local worker_at = incarnation_at + incarnation_size
-  local result_at = worker_at + worker_size
-  if version ~= 1 or outcome > 7 or fence > 2 ^ 53 or #raw ~= result_at + result_size - 1 then return nil end
-  return {
-    raw = raw, fence = fence, attempts = attempts, failures = failures, stalls = stalls, replays = replays,
-    lease = lease, renewed = renewed, noted = noted_last, claimed = claimed, outcome = outcome, bits = bits,
-    attempt_ended = attempt_ended, settled_by = settled_by, ended = ended_ms, keep = keep,
-    result_until = result_until, has_result = has_result, nonce = sub(raw, RUN_SIZE + 1, incarnation_at - 1),
-    incarnation = sub(raw, incarnation_at, worker_at - 1), worker = sub(raw, worker_at, result_at - 1),
-    result_at = result_at, result = nil,
-  }
-end
-
-local function new_run(fence) -- of a job that was never claimed in this life
-  return {
-    fence = fence, attempts = 0, failures = 0, stalls = 0, replays = 0, lease = 0, renewed = 0, noted = 0,
-    claimed = 0, outcome = 0, bits = 0, attempt_ended = 0, settled_by = NOBODY, ended = 0, keep = 0,
-    result_until = 0, has_result = 0, nonce = '', incarnation = '', worker = '', result = '',
-  }
-end
-
 local function run_of(job) -- what its run is; one that was never claimed has a new one
   if not job.run then
     if has(job.flags, RUNS) then
@@ -221,10 +228,6 @@ local function run_of(job) -- what its run is; one that was never claimed has a 
     end
   end
   return job.run
-end
-
-local function result_of(run)
-  return run.result or sub(run.raw, run.result_at)
 end
 
 local function packed_run(run)
@@ -240,8 +243,24 @@ local function save_run(job) -- WRITES; sets the flag in memory: the head is to 
   local run = job.run
   run.result = result_of(run)
   run.raw = packed_run(run)
+  if job.head_size == PLAIN_SIZE then
+    run.raw = pack(PLAIN_RUN, 2, job.state, job.place, job.number, job.since) .. sub(run.raw, 2)
+  end
   call('SET', P .. 'r:' .. job.id, run.raw)
   job.flags = with(job.flags, RUNS)
+end
+
+local function save(job) -- WRITES what moves of the head; a plain record becomes a long one
+  if job.head_size == PLAIN_SIZE then
+    store(job, payload_of(job), '')
+    if has(job.flags, RUNS) then save_run(job) end
+    return
+  end
+  local moves = pack(
+    HEAD_MOVES, job.state, job.flags, job.marks, job.priority, job.place, job.since, job.due, job.expires
+  )
+  call('SETRANGE', P .. 'j:' .. job.id, 1, moves)
+  if job.raw then job.raw = sub(job.raw, 1, 1) .. moves .. sub(job.raw, #moves + 2) end
 end
 
 local function attempts_of(job)

@@ -1,15 +1,9 @@
 -- Hands out waiting jobs under new fences: as the memory backend's `claim`.
 --
 -- A lease is {id, record, run, checkpoint or false}, both as they are stored after the claim.
-local claim, claimant_at, leases_of, know_terms, terms_told, has_suspect
+local claim, leases_of, know_terms, has_suspect, with_nonce
 do
   local LOOK = 64 -- entries of a bucket looked at in one go
-
-  function claimant_at(at) -- who claims, of four arguments from there on
-    return {
-      nonce = text(at), incarnation = text(at + 1), worker = text(at + 2), takes_suspect = whole(at + 3, 0, 1) == 1,
-    }
-  end
 
   local function lease_of(job) -- READS what an active job is to be run with
     return {job.id, load(job), run_of(job).raw, extra(job, 'checkpoint')}
@@ -20,7 +14,7 @@ do
     local run = new_run(NOW * 1000)
     run.attempts, run.lease, run.claimed, run.renewed = 1, NOW + lease_ms, NOW, NOW
     run.nonce, run.incarnation, run.worker = claimant.nonce, claimant.incarnation, claimant.worker
-    run.raw, run.of_nonce, run.of_incarnation = packed_run(run), 'c:' .. run.nonce, 'o:' .. run.incarnation
+    run.raw = packed_run(run)
     return run
   end
 
@@ -31,8 +25,7 @@ do
     moved[WAITING], moved[ACTIVE] = moved[WAITING] - 1, moved[ACTIVE] + 1
     job.run, job.state, job.flags, job.place, job.since = run, ACTIVE, RUNS, next_place(), NOW
     enter('leases', entry_of(job), run.lease)
-    join(run.of_nonce, job.number)
-    join(run.of_incarnation, job.number)
+    hold(run.incarnation, run.nonce, entry_of(job))
     call('SET', P .. 'r:' .. job.id, run.raw)
     record_event(TOLD.claimed, ACTIVE, 1, job.generation, job.id)
     save(job)
@@ -77,6 +70,7 @@ do
   -- so that the others go on.
   local function takeable(id, number, lane, key, bucket)
     local job = id and read_whole(id)
+    if job and job.is_newer then return nil end
     if job and not job.corrupt and has(job.flags, RUNS) then run_of(job) end
     if job and not job.corrupt and not terms_blob(job) then job.corrupt = true end
     local is_here = job and job.number == number and job.state == WAITING
@@ -144,11 +138,8 @@ do
     return true
   end
 
-  local function with_nonce(nonce) -- the active jobs of one claim, in the order of it; READS
-    local numbers, found = call('SMEMBERS', P .. 'c:' .. nonce), {}
-    for at, number in ipairs(numbers) do
-      numbers[at] = tonumber(number)
-    end
+  function with_nonce(nonce) -- the active jobs of one claim, in the order of it; READS
+    local numbers, found = numbers_held(nonce), {}
     for at, id in ipairs(ids_of(numbers)) do
       local job = id and read_whole(id)
       local is_its = job and not job.corrupt and job.number == numbers[at] and job.state == ACTIVE
@@ -166,16 +157,6 @@ do
     return leases
   end
 
-  function terms_told() -- the terms that the leases name, flat
-    local flat = {}
-    for number, blob in pairs(terms_known) do
-      if blob then
-        flat[#flat + 1] = number
-        flat[#flat + 1] = blob
-      end
-    end
-    return flat
-  end
 
   function know_terms(jobs)
     for _, job in ipairs(jobs) do
@@ -183,43 +164,48 @@ do
     end
   end
 
-  local EMPTY, PAUSED = 1, 2
+  local function claim_suspect(lease_ms, claimant, limit, has_overdue) -- WRITES; nil: it is not to be handed out now
+    local suspects = claimant.takes_suspect and limit > 0 and first_ready('suspects', 1, has_overdue) or {}
+    if not suspects[1] then return nil end
+    start(suspects[1], lease_ms, claimant)
+    amend('suspect_for', '')
+    amend('suspect_until', 0)
+    flush()
+    return {leases_of(suspects), terms_told(), next_due(), -1, 0, 0, ''}
+  end
 
-  -- WRITES, all but `finish`. Answers {leases, terms, next due or -1, next lapse or -1, reason or 0, suspect waits}.
-  function claim(limit, lease_ms, claimant)
-    if is_idle() then
-      local reason = book.paused == '1' and PAUSED or limit > 0 and EMPTY or 0
-      return {{}, {}, -1, -1, reason, 0}
-    end
-    local mine = with_nonce(claimant.nonce)
-    if #mine > 0 then
-      know_terms(mine)
-      return {leases_of(mine), terms_told(), next_due(), -1, 0, 0}
-    end
-    local _, has_overdue = expire_overdue(limit)
-    if book.paused == '1' then return {{}, {}, next_due(), next_lapse(), PAUSED, 0} end
-    local suspect_waits = false
-    if has_suspect() then
-      local suspects = claimant.takes_suspect and limit > 0 and first_ready('suspects', 1, has_overdue) or {}
-      if suspects[1] then
-        start(suspects[1], lease_ms, claimant)
-        amend('suspect_for', '')
-        amend('suspect_until', 0)
-        flush()
-        return {leases_of(suspects), terms_told(), next_due(), -1, 0, 0}
-      end
-      suspect_waits = true
-    end
-    local taken = first_ready('ready', limit, has_overdue)
-    for _, job in ipairs(taken) do
+  local function claim_ready(limit, lease_ms, claimant, begun, has_overdue, suspect_waits) -- WRITES
+    local ready = first_ready('ready', limit - begun.count, has_overdue)
+    for _, job in ipairs(ready) do
       start(job, lease_ms, claimant)
     end
     flush()
-    local is_short = #taken < limit
+    local is_short, leases = begun.count + #ready < limit, begun.leases
+    for _, lease in ipairs(leases_of(ready)) do
+      leases[#leases + 1] = lease
+    end
     suspect_waits = suspect_waits and reserve_suspect(claimant.incarnation, lease_ms)
     return {
-      leases_of(taken), terms_told(), next_due(), is_short and next_lapse() or -1, is_short and EMPTY or 0,
-      suspect_waits and 1 or 0,
+      leases, terms_told(), next_due(), is_short and next_lapse() or -1, is_short and EMPTY or 0,
+      suspect_waits and 1 or 0, begun.run,
     }
+  end
+
+  -- WRITES, all but `finish`; begun: what starting has done of it. Answers {leases (each a list, or id and record of
+  -- a plain job, one after the other), terms, next due or -1, next lapse or -1, reason or 0, suspect waits, run of
+  -- the plain ones}.
+  function claim(limit, lease_ms, claimant, begun)
+    if begun then return claim_ready(limit, lease_ms, claimant, begun, false, false) end
+    local mine = with_nonce(claimant.nonce)
+    if #mine > 0 then
+      know_terms(mine)
+      return {leases_of(mine), terms_told(), next_due(), -1, 0, 0, ''}
+    end
+    local _, has_overdue = expire_overdue(limit)
+    if book.paused == '1' then return {{}, {}, next_due(), next_lapse(), PAUSED, 0, ''} end
+    local suspect_waits = has_suspect()
+    local alone = suspect_waits and claim_suspect(lease_ms, claimant, limit, has_overdue)
+    if alone then return alone end
+    return claim_ready(limit, lease_ms, claimant, {count = 0, leases = {}, run = ''}, has_overdue, suspect_waits)
   end
 end

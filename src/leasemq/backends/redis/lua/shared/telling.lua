@@ -33,13 +33,3 @@ local function parts_of(job) -- READS, of a job that was read
   return parts
 end
 
-local function terms_told() -- the terms that the records name, flat
-  local flat = {}
-  for number, blob in pairs(terms_known) do
-    if blob then
-      flat[#flat + 1] = number
-      flat[#flat + 1] = blob
-    end
-  end
-  return flat
-end
