@@ -33,14 +33,6 @@ async def main() -> None:
     app = App(given.url)
     bench = made(app, given)
     async with app:
-        if given.action == "work":  # on memory, where its jobs are in this process only
-            working = app.worker(queues=["bench"], concurrency=given.concurrency).run()
-            if given.samples:
-                await asyncio.gather(working, timed(bench, given))
-            else:
-                await fill(bench, given)
-                await working
-            return
         began = time.perf_counter()
         await DOES[given.action](bench, given)
         answer(time.perf_counter() - began)
@@ -77,11 +69,26 @@ async def timed(bench: Task[[str], None], given: Orders) -> None:
 
 DOES = {"fill": fill, "single": single, "gathered": gathered, "timed": timed}
 
+
+def fill_from_within(app: App, bench: Task[[str], None], given: Orders) -> None:
+    """Have the worker's own process enqueue: the jobs of memory are nowhere else."""
+    sending: set[asyncio.Task[None]] = set()
+
+    @app.on_start
+    async def send() -> None:
+        if given.samples:
+            sending.add(asyncio.create_task(timed(bench, given)))
+        else:
+            await fill(bench, given)
+
+
 if __name__ == "__main__":
     asked = orders()
-    if asked.action == "work" and asked.url != "memory://":
+    if asked.action == "work":
         working = App(asked.url)
-        made(working, asked)
+        task = made(working, asked)
+        if asked.url == "memory://":
+            fill_from_within(working, task, asked)
         working.run_worker(queues=["bench"], concurrency=asked.concurrency)
     else:
         uvloop.run(main())
