@@ -16,7 +16,6 @@ ALSO_ON_CLUSTER = {  # in each run: modules, and single tests
     "test_killed_workers",
     "test_ways_to_end",
     "test_results",
-    "test_delays",
     "test_a_worker_frozen_in_the_middle_of_a_job_drops_it_when_it_comes_back",
 }
 

@@ -66,7 +66,7 @@ def wait_for_all(place: Place, queue: str, within_s: float = LONGEST_S) -> None:
 @pytest.mark.alone
 @pytest.mark.timeout(180)
 @pytest.mark.promise("P-82", "P-95", "P-98")
-@pytest.mark.parametrize("is_frozen", [False, True])
+@pytest.mark.parametrize("is_frozen", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_a_primary_that_is_away_holds_up_only_its_own_queues(
     tmp_path: Path, cluster: RedisCluster, *, is_frozen: bool
 ) -> None:
