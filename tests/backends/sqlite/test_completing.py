@@ -178,3 +178,23 @@ async def test_a_plain_completion_leaves_the_record_that_the_long_way_leaves(bac
     assert plain.history[0].outcome is Outcome.COMPLETED
     assert plain == replace(long, ref=plain.ref, trail=0, born=plain.born)
     assert await backend.settle("mail", settlements) == (Settled.REPLAYED,) * 2
+
+
+@pytest.mark.promise("P-62", "P-92")
+async def test_a_mixed_batch_is_told_in_the_order_of_its_settlements(
+    backend: SqliteBackend, clock: ManualClock
+) -> None:
+    await backend.enqueue("mail", [builders.new_job(id_) for id_ in ("retried", "gone", "plain")])
+    retried, gone, plain = await claimed(backend, 3)
+    start = (await backend.events("mail", None, 1_000)).cursor
+    dropped = replace(builders.complete(gone), keep_ms=0)
+
+    await backend.settle("mail", [builders.retry(retried), dropped, builders.complete(plain)])
+
+    told = [(one.ref.id, one.kind) for one in (await backend.events("mail", start, 1_000)).events]
+    assert told == [
+        ("retried", EventKind.RETRIED),
+        ("gone", EventKind.COMPLETED),
+        ("gone", EventKind.REMOVED),
+        ("plain", EventKind.COMPLETED),
+    ]

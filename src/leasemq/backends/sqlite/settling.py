@@ -65,6 +65,7 @@ def settle(step: Step, queue: str, settlements: Sequence[Settlement]) -> Sequenc
         return (Settled.GONE,) * len(settlements)
     answers: list[Settled] = []
     for batch in _without_repeats(settlements):
+        told = len(book.events)
         done = complete_plain(step, book, batch)
         if len(done) == len(batch):
             answers += [Settled.APPLIED] * len(batch)
@@ -72,7 +73,15 @@ def settle(step: Step, queue: str, settlements: Sequence[Settlement]) -> Sequenc
         left = [settlement for settlement in batch if settlement.job_id not in done]
         answered = _settled_apart(step, book, left)
         answers += [answered.get(settlement.job_id, Settled.APPLIED) for settlement in batch]
+        if done:
+            _put_in_order(book, told, batch)
     return tuple(answers)
+
+
+def _put_in_order(book: Book, told: int, batch: Sequence[Settlement]) -> None:
+    """Let the events from `told` on come as their settlements do, whichever was written first."""
+    places = {settlement.job_id: place for place, settlement in enumerate(batch)}
+    book.events[told:] = sorted(book.events[told:], key=lambda event: places[event[0]])
 
 
 def _settled_apart(step: Step, book: Book, batch: Sequence[Settlement]) -> dict[str, Settled]:
