@@ -87,3 +87,13 @@ def test_what_no_reader_may_meet_is_not_read_in_one_pass(value: str) -> None:
 
     assert reader.one_pass is not None
     assert reader.one_pass.read(f'{{"v":1,"schema":"","kwargs":{{"a":{value}}}}}'.encode()) is None
+
+
+@pytest.mark.promise("P-28")
+def test_a_parameter_may_begin_with_two_underscores() -> None:
+    def old_style(__number: int, __more: str = "") -> None:
+        """Says so as code did before the slash."""
+
+    reader = signature(old_style)
+
+    assert reader.decode_arguments(reader.encode_arguments((5,), {})) == ((), {"__number": 5})

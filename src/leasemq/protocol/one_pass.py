@@ -35,6 +35,8 @@ class OnePass:
     @classmethod
     def of(cls, annotations: Mapping[str, Any], required: frozenset[str]) -> OnePass | None:
         """Answer the reader of these parameters; None: their names or types do not go together."""
+        if any(name.startswith("__") for name in annotations):  # a slot of such a name gets another one
+            return None
         flat = {name: _flat(annotation) for name, annotation in annotations.items()}
         is_flat = None not in flat.values()
         types = flat if is_flat else annotations
