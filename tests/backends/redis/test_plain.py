@@ -71,6 +71,19 @@ async def test_twins_in_one_call_are_one_job(backend: RedisBackend) -> None:
     assert (await backend.counts(QUEUE)).waiting == 2
 
 
+@pytest.mark.promise("P-32")
+async def test_jobs_keep_their_order_however_many_came_before(backend: RedisBackend) -> None:
+    ids = [f"j{number}" for number in range(70)]  # of which the last ones share the second bucket
+    await backend.enqueue(QUEUE, [builders.new_job(id_) for id_ in ids])
+
+    twins = ("one by one", "one by one", "another")
+    await backend.enqueue(QUEUE, [builders.new_job(id_) for id_ in twins])
+    await backend.enqueue(QUEUE, [builders.new_job("at last")])
+
+    leases = (await backend.claim(QUEUE, 100, LEASE_MS, builders.claimant())).leases
+    assert [lease.ref.id for lease in leases] == [*ids, "one by one", "another", "at last"]
+
+
 @pytest.mark.promise("P-32", "P-10")
 async def test_plain_jobs_and_others_are_handed_out_in_one_order(backend: RedisBackend) -> None:
     jobs = [

@@ -179,7 +179,7 @@ do
     number_id(number, id)
     moved[state] = moved[state] + 1
     if state == WAITING then
-      noted(lanes, bucket_at('ready', item[2], place_after), number, place_after)
+      noted(lanes, bucket_at('ready', item[2], place_after), number, place_after % 64)
     else
       enter('due', pack('>I6I6', place_after, number), due)
     end
