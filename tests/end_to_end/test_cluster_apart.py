@@ -63,7 +63,7 @@ def wait_for_all(place: Place, queue: str, within_s: float = LONGEST_S) -> None:
     until(is_done, f"the jobs of {queue} are completed", within_s)
 
 
-@pytest.mark.alone
+@pytest.mark.calm
 @pytest.mark.timeout(180)
 @pytest.mark.promise("P-82", "P-95", "P-98")
 @pytest.mark.parametrize("is_frozen", [False, pytest.param(True, marks=pytest.mark.long)])

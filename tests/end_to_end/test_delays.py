@@ -14,7 +14,7 @@ LATEST_S = DELAY_S + 1  # P-31: started within a second after it is due
 
 
 @pytest.mark.slow
-@pytest.mark.alone
+@pytest.mark.calm
 @pytest.mark.promise("P-31", "B36")
 def test_a_delayed_job_starts_on_time_once_though_two_workers_run(place: Place) -> None:
     for name in ("A", "B"):
@@ -29,7 +29,7 @@ def test_a_delayed_job_starts_on_time_once_though_two_workers_run(place: Place) 
 
 
 @pytest.mark.slow
-@pytest.mark.alone
+@pytest.mark.calm
 @pytest.mark.promise("P-01", "P-31", "B36", "E-10")
 def test_a_delayed_job_outlives_the_only_worker_that_waited_for_it(place: Place) -> None:
     killed = place.worker("A", lease_s=2, is_ready=True)

@@ -46,7 +46,7 @@ def accepted_meanwhile(place: Place, until_s: float) -> list[str]:
     return accepted
 
 
-@pytest.mark.alone
+@pytest.mark.calm
 @pytest.mark.timeout(180)
 @pytest.mark.promise("P-04", "P-12", "P-95", "P-98", "E-62")
 def test_a_fail_over_loses_nothing_that_was_replicated_and_lets_nobody_end_a_job_of_anothers(

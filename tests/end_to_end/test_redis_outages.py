@@ -78,7 +78,7 @@ def enqueue_ten(place: Place) -> list[str]:
     return [place.enqueue("quick", id=f"job-{number}").id for number in range(10)]
 
 
-@pytest.mark.alone
+@pytest.mark.calm
 @pytest.mark.promise("P-82", "P-84", "P-98", "B13")
 @pytest.mark.parametrize("down_s", [0.0, pytest.param(LONG_DOWN_S, marks=pytest.mark.long)])
 def test_idle_workers_survive_a_killed_server(place: Place, server: RedisServer, down_s: float) -> None:
@@ -98,7 +98,7 @@ def test_idle_workers_survive_a_killed_server(place: Place, server: RedisServer,
     assert all(len(worker.trouble_lines) <= 20 for worker in workers)
 
 
-@pytest.mark.alone
+@pytest.mark.calm
 @pytest.mark.promise("P-82", "P-98", "B13")
 def test_idle_workers_survive_three_flaps(place: Place, server: RedisServer) -> None:
     workers = [Probed(place, name) for name in ("A", "B")]
@@ -113,7 +113,7 @@ def test_idle_workers_survive_three_flaps(place: Place, server: RedisServer) -> 
     assert all(worker.process.is_alive for worker in workers)
 
 
-@pytest.mark.alone
+@pytest.mark.calm
 @pytest.mark.promise("P-82", "P-98", "B13")
 def test_idle_workers_notice_connections_that_pass_nothing_on(place: Place, server: RedisServer) -> None:
     with behind_a_proxy(place, server) as proxy:
@@ -151,7 +151,7 @@ def fill(server: RedisServer, keys: int) -> None:
     server.ask("EVAL", "for n = 1, ARGV[1] do redis.call('SET', 'filler:' .. n, n) end", 0, keys)
 
 
-@pytest.mark.alone
+@pytest.mark.calm
 @pytest.mark.timeout(180)
 @pytest.mark.promise("P-04", "P-19", "P-82", "P-98", "B15")
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_a_server_that_is_a_replica_and_then_reads_its_data_in_loses_nothing(
     assert all(len(worker.trouble_lines) <= 40 for worker in workers)
 
 
-@pytest.mark.alone
+@pytest.mark.calm
 @pytest.mark.promise("P-04", "P-19", "P-82", "P-98")
 @pytest.mark.parametrize("frozen_s", [3.0, pytest.param(10.0, marks=pytest.mark.long)])
 def test_a_server_that_is_frozen_for_longer_than_the_time_out_loses_nothing(
