@@ -216,3 +216,33 @@ async def test_a_request_that_was_refused_is_in_no_doubt_when_the_commit_is(
         answers = await gathered(backend, adding, failing)
 
     assert [type(answer) for answer in answers] == [IndeterminateWrite, CorruptRecord]
+
+
+@pytest.mark.promise("P-07", "P-93")
+async def test_only_a_claim_is_committed_without_the_disk_and_only_by_itself(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit, asked = WritingConnection.commit, list[int]()
+
+    def note(connection: WritingConnection) -> None:
+        asked.append(connection.raw.execute("PRAGMA synchronous").fetchone()[0])
+        commit(connection)
+
+    backend = await opened(sync="full")
+    monkeypatch.setattr(WritingConnection, "commit", note)
+    await backend.enqueue("q", [builders.new_job("a"), builders.new_job("b"), builders.new_job("c")])
+    first, second = [await backend.claim("q", 1, 1_000, builders.claimant()) for _ in range(2)]
+    await backend.settle("q", [builders.complete(first.leases[0])])
+    gate = Gate()
+    ahead = asyncio.create_task(backend._write(gate))
+    assert await asyncio.to_thread(gate.entered.wait, 10)
+    beside = [
+        asyncio.create_task(backend.claim("q", 1, 1_000, builders.claimant())),
+        asyncio.create_task(backend.settle("q", [builders.complete(second.leases[0])])),
+    ]
+    await asyncio.sleep(0)  # each of them puts its request into the queue
+    gate.open.set()
+    await asyncio.gather(ahead, *beside)
+
+    normal, full = 1, 2  # https://sqlite.org/pragma.html#pragma_synchronous
+    assert asked == [full, normal, normal, full, full, full]

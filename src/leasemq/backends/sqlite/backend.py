@@ -160,8 +160,10 @@ class SqliteBackend:
         return await self._write(lambda step: accepting.enqueue(step, queue, jobs))
 
     async def claim(self, queue: str, limit: int, lease_ms: int, claimant: Claimant) -> Claimed:
-        """See `Work.claim`."""
-        return await self._write(lambda step: claiming.claim(step, queue, limit, lease_ms, claimant))
+        """See `Work.claim`. A claim that a power cut undoes leaves its jobs waiting."""
+        return await self._lanes().writer.run(
+            lambda step: claiming.claim(step, queue, limit, lease_ms, claimant), is_lasting=False
+        )
 
     async def claimed_by(self, queue: str, incarnation: str) -> Sequence[Lease]:
         """See `Work.claimed_by`."""

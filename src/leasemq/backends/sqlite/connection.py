@@ -60,6 +60,7 @@ class WritingConnection:
         self._kind = kind
         self._turn: Turn | None = Turn(settings.path)
         self._connection: sqlite3.Connection | None = None
+        self._current: Sync = sync  # what the open connection does at a commit
         self._pause = threading.Event()  # never set: waited on instead of sleeping
 
     @property
@@ -67,18 +68,20 @@ class WritingConnection:
         """The connection, opened when it is first used."""
         if self._connection is None:
             self._connection = opened(self._settings, self._sync, self._kind)
+            self._current = self._sync
             self._connection.execute("PRAGMA busy_timeout = 0")  # from here on `begin` does the waiting
         return self._connection
 
-    def begin(self, until_ms: int, *, first: bool = False) -> None:
+    def begin(self, until_ms: int, *, first: bool = False, is_lasting: bool = True) -> None:
         """Begin a transaction that may write, waiting for other processes until `until_ms` (boot clock).
 
+        One that is not lasting waits for no disk: what is committed after it takes it along.
         IMMEDIATE, always: a transaction that has read and then wants to write fails at once when somebody
         wrote meanwhile, whatever the timeout (https://sqlite.org/rescode.html#busy_snapshot).
         """
         self._take_turn(first=first)
         try:
-            while (error := self._begun()) is not None:
+            while (error := self._begun(is_lasting=is_lasting)) is not None:
                 if boot_ms() >= until_ms:
                     raise error
                 self._pause.wait(_PAUSE_SECONDS * secrets.randbelow(1_000) / 1_000)
@@ -86,11 +89,15 @@ class WritingConnection:
             self._give_turn_back()
             raise
 
-    def _begun(self) -> sqlite3.Error | None:
+    def _begun(self, *, is_lasting: bool) -> sqlite3.Error | None:
         """Try once; answers what is in the way if that may pass."""
         try:
             with self.at_work:
-                self.raw.execute("BEGIN IMMEDIATE")
+                raw = self.raw
+                if (wanted := self._sync if is_lasting else _at_most_normal(self._sync)) != self._current:
+                    raw.execute(f"PRAGMA synchronous = {wanted}")  # not possible within a transaction
+                    self._current = wanted
+                raw.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError as error:
             if not is_busy(error):
                 raise
@@ -139,3 +146,7 @@ class WritingConnection:
     def _give_turn_back(self) -> None:
         if self._turn is not None:
             self._turn.give_back()
+
+
+def _at_most_normal(sync: Sync) -> Sync:
+    return "normal" if sync == "full" else sync

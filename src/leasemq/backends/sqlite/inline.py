@@ -18,7 +18,7 @@ class InlineLane:
         self._connection = WritingConnection(settings, settings.sync)
         self._is_closed = False
 
-    async def run(self, work: Work[T]) -> T:
+    async def run(self, work: Work[T], *, is_lasting: bool = True) -> T:
         """See `Lane.run`."""
         return self.run_now(work)
 

@@ -30,8 +30,11 @@ GROUP_LIMIT = 256  # requests that share a commit
 class Lane(Protocol):
     """Runs requests, one after the other."""
 
-    async def run(self, work: Work[T]) -> T:
-        """Run `work` in a transaction, and answer what it answers once that is durable."""
+    async def run(self, work: Work[T], *, is_lasting: bool = True) -> T:
+        """Run `work` in a transaction, and answer what it answers once that is durable.
+
+        What is not lasting need not survive a power cut: it waits for no disk.
+        """
 
     async def close(self) -> None:
         """Finish what was asked for, and close the connection. Repeatable."""
@@ -40,11 +43,12 @@ class Lane(Protocol):
 class Request(Generic[T]):
     """One request and whom to answer. Owner: the lane's thread, once it is put."""
 
-    __slots__ = ("answer", "error", "future", "loop", "until_ms", "work")
+    __slots__ = ("answer", "error", "future", "is_lasting", "loop", "until_ms", "work")
 
-    def __init__(self, work: Work[T] | None, until_ms: int) -> None:
+    def __init__(self, work: Work[T] | None, until_ms: int, *, is_lasting: bool = True) -> None:
         self.work = work  # None: close the lane
         self.until_ms = until_ms  # boot clock: how long it may wait for other processes
+        self.is_lasting = is_lasting  # it is to survive a power cut
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[T] = self.loop.create_future()
         self.answer: T | None = None
@@ -104,9 +108,10 @@ class ThreadLane:
         self._thread: threading.Thread | None = None
         self._is_closed = False
 
-    async def run(self, work: Work[T]) -> T:
+    async def run(self, work: Work[T], *, is_lasting: bool = True) -> T:
         """See `Lane.run`. Raises: BackendUnavailable when too many requests wait already."""
-        request = Request(work, boot_ms() + self._settings.busy_timeout_ms)
+        until_ms = boot_ms() + self._settings.busy_timeout_ms
+        request = Request(work, until_ms, is_lasting=is_lasting)
         with self._guard:
             self._check()
             if self._thread is None:

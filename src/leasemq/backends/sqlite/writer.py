@@ -38,7 +38,10 @@ class GroupCommit:
     def _transaction(self, group: list[Request[object]]) -> list[Request[object]]:
         """Carry out as many as one transaction takes; answers those that are left for the next."""
         try:
-            self._connection.begin(min(request.until_ms for request in group))
+            self._connection.begin(
+                min(request.until_ms for request in group),
+                is_lasting=any(request.is_lasting for request in group),
+            )
         except sqlite3.Error as error:
             return self._refused(group, error)
         tried: list[Request[object]] = []
