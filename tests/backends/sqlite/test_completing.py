@@ -198,3 +198,18 @@ async def test_a_mixed_batch_is_told_in_the_order_of_its_settlements(
         ("gone", EventKind.REMOVED),
         ("plain", EventKind.COMPLETED),
     ]
+
+
+@pytest.mark.promise("P-92")
+async def test_what_ends_in_one_batch_is_pruned_in_the_order_of_its_settlements(
+    backend: SqliteBackend, clock: ManualClock
+) -> None:
+    await backend.enqueue("mail", [builders.new_job("traced", trail=5), builders.new_job("plain")])
+    leases = await claimed(backend, 2)
+    await backend.settle("mail", [replace(builders.complete(lease), keep_ms=50) for lease in leases])
+    clock.advance(100)
+
+    assert await backend.prune("mail", 1) == 1
+
+    records = await backend.get("mail", ["traced", "plain"])
+    assert [record is None for record in records] == [True, False]

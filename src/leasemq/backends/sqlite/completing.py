@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from leasemq.backends.sqlite.rows import json_array
 from leasemq.backends.sqlite.statements import statement
@@ -15,7 +15,9 @@ _PLACED_SINCE = statement("placed_since")
 _COMPLETED = State.COMPLETED.value
 
 
-def complete_plain(step: Step, book: Book, batch: Sequence[Settlement]) -> frozenset[str]:
+def complete_plain(
+    step: Step, book: Book, batch: Sequence[Settlement], places: Mapping[str, int]
+) -> frozenset[str]:
     """Write the plain completions among these settlements, no two of one job; answers whose were applied.
 
     The statement applies none but what the long way would, and that one is left to say why it did not.
@@ -23,13 +25,12 @@ def complete_plain(step: Step, book: Book, batch: Sequence[Settlement]) -> froze
     plain = [one for one in batch if _is_plain(one)]
     if not plain:
         return frozenset()
-    before = book.place
-    number = _SETTLE_PLAIN.many(step.connection, [_row(step, book, one) for one in plain])
+    number = _SETTLE_PLAIN.many(step.connection, [_row(step, book, one, places[one.job_id]) for one in plain])
     if number == 0:
         return frozenset()
     applied = frozenset(one.job_id for one in plain)
     if number != len(plain):  # or unknown, where the caller's driver does not tell
-        found = _PLACED_SINCE.rows(step.connection, book.key, json_array(applied), before)
+        found = _PLACED_SINCE.rows(step.connection, book.key, json_array(applied), book.place)
         applied = frozenset(row[0] for row in found)
         plain = [one for one in plain if one.job_id in applied]
     lives = [(one.job_id, one.generation) for one in plain]
@@ -53,11 +54,11 @@ def _is_plain(one: Settlement) -> bool:
     )
 
 
-def _row(step: Step, book: Book, one: Settlement) -> tuple[object, ...]:
+def _row(step: Step, book: Book, one: Settlement, place: int) -> tuple[object, ...]:
     now, fence = step.now_ms, one.fence
     keep_until_ms, result_until_ms, prune_ms = retention(one, now)
     return (
-        *(book.next_place(), now, one.id, keep_until_ms, result_until_ms, prune_ms, one.result),
+        *(place, now, one.id, keep_until_ms, result_until_ms, prune_ms, one.result),
         *(book.key, one.job_id, one.generation, fence.number, fence.nonce),
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from leasemq.backends.sqlite.completing import complete_plain, retention
@@ -66,25 +66,21 @@ def settle(step: Step, queue: str, settlements: Sequence[Settlement]) -> Sequenc
     answers: list[Settled] = []
     for batch in _without_repeats(settlements):
         told = len(book.events)
-        done = complete_plain(step, book, batch)
-        if len(done) == len(batch):
-            answers += [Settled.APPLIED] * len(batch)
-            continue
-        left = [settlement for settlement in batch if settlement.job_id not in done]
-        answered = _settled_apart(step, book, left)
-        answers += [answered.get(settlement.job_id, Settled.APPLIED) for settlement in batch]
-        if done:
-            _put_in_order(book, told, batch)
+        places = {one.job_id: place for place, one in enumerate(batch, book.place + 1)}
+        done = complete_plain(step, book, batch, places)
+        left = [one for one in batch if one.job_id not in done]
+        answered = _settled_apart(step, book, left, places) if left else {}
+        answers += [answered.get(one.job_id, Settled.APPLIED) for one in batch]
+        if done or Settled.APPLIED in answered.values():
+            book.take_places(len(batch))
+        if done and left:  # these were written after the others, wherever they stand
+            book.events[told:] = sorted(book.events[told:], key=lambda event: places[event[0]])
     return tuple(answers)
 
 
-def _put_in_order(book: Book, told: int, batch: Sequence[Settlement]) -> None:
-    """Let the events from `told` on come as their settlements do, whichever was written first."""
-    places = {settlement.job_id: place for place, settlement in enumerate(batch)}
-    book.events[told:] = sorted(book.events[told:], key=lambda event: places[event[0]])
-
-
-def _settled_apart(step: Step, book: Book, batch: Sequence[Settlement]) -> dict[str, Settled]:
+def _settled_apart(
+    step: Step, book: Book, batch: Sequence[Settlement], places: Mapping[str, int]
+) -> dict[str, Settled]:
     """Settle jobs, each once, by looking at each; answers by id."""
     answers: dict[str, Settled] = {}
     rows = jobs_by_id(step, book, [settlement.job_id for settlement in batch])
@@ -96,7 +92,7 @@ def _settled_apart(step: Step, book: Book, batch: Sequence[Settlement]) -> dict[
             continue
         answer = answers[settlement.job_id] = _compared(step, book, row, settlement)
         if answer is Settled.APPLIED:
-            _apply(step, book, row, settlement, writes)
+            _apply(step, book, row, settlement, places[settlement.job_id], writes)
     writes.write(step, book)
     return answers
 
@@ -149,7 +145,7 @@ def _was_ended_by(step: Step, row: JobRow, settlement_id: int) -> bool:
     return has_history and _SETTLED_BEFORE.row(step.connection, row.key, settlement_id) is not None
 
 
-def _apply(step: Step, book: Book, row: JobRow, settlement: Settlement, writes: _Writes) -> None:
+def _apply(step: Step, book: Book, row: JobRow, settlement: Settlement, place: int, writes: _Writes) -> None:
     """Add what an accepted settlement writes, and move the books."""
     key, id_, generation, _, _, fence, nonce = row[:7]
     now, state, outcome = step.now_ms, settlement.state.value, settlement.outcome.value
@@ -174,7 +170,7 @@ def _apply(step: Step, book: Book, row: JobRow, settlement: Settlement, writes: 
             settlement.stalls,
             suspect,
             due_ms,
-            book.next_place(),
+            place,
             now,
             settlement.id,
             outcome,

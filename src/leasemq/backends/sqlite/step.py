@@ -94,6 +94,11 @@ class Book:
         self.place += 1
         return self.place
 
+    def take_places(self, count: int) -> None:
+        """Count the next so many places as given away."""
+        self.changed = True
+        self.place += count
+
     def next_follow_up(self) -> int:
         """Answer a fresh id for an outbox entry."""
         self.changed = True
