@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any, cast
@@ -22,7 +22,7 @@ from leasemq.protocol.model import Claimed, Settled
 from leasemq.testing.explorer import run_now
 from leasemq.testing.manual_clock import ManualClock
 from leasemq.testing.player import Call, Player
-from leasemq.testing.scripts import CALLS, script
+from leasemq.testing.scripts import CALLS, crowd, script
 from leasemq.testing.twins import DUMP_EVERY, MakeBackend, compare, shortest
 from tests.servers.stores import ServedStore, chosen, served_store
 
@@ -35,6 +35,7 @@ seeds = st.integers(0, 2**48) if ONE_SEED is None else st.just(int(ONE_SEED))
 
 
 Run = Callable[[Coroutine[Any, Any, Any]], Any]  # Any: whatever the coroutine answers
+Draw = Callable[[int], Sequence[Call]]
 Twin = tuple[MakeBackend, Run, int]  # and after how many calls all that is stored is compared
 
 
@@ -112,9 +113,9 @@ def _memory(clock: ManualClock) -> MemoryBackend:
     return MemoryBackend(clock=clock)
 
 
-def _check(seed: int, twin: Twin) -> None:
+def _check(seed: int, twin: Twin, draw: Draw) -> None:
     make, run, dump_every = twin
-    drawn = script(seed)
+    drawn = draw(seed)
     try:
         run(compare(drawn, _memory, make, dump_every=dump_every))
     except AssertionError as parting:
@@ -130,9 +131,10 @@ def _check(seed: int, twin: Twin) -> None:
     "P-110", "E-72",
 )  # fmt: skip
 @pytest.mark.parametrize("part", range(PARTS))
-def test_a_backend_answers_every_script_as_memory_does(part: int, twin: Twin) -> None:
+@pytest.mark.parametrize(("draw", "share"), [(script, 1), (crowd, 8)])
+def test_a_backend_answers_every_script_as_memory_does(part: int, draw: Draw, share: int, twin: Twin) -> None:
     @settings(
-        max_examples=max(1, SEQUENCES // PARTS),
+        max_examples=max(1, SEQUENCES // PARTS // share),
         deadline=None,
         phases=[Phase.generate],  # a seed cannot be shrunk; `shortest` cuts the script down instead
         suppress_health_check=list(HealthCheck),
@@ -141,7 +143,7 @@ def test_a_backend_answers_every_script_as_memory_does(part: int, twin: Twin) ->
     @given(seeds)
     def play(seed: int) -> None:
         # Without fresh dice every part is given the same numbers.
-        _check(seed * PARTS + part if ONE_SEED is None else seed, twin)
+        _check(seed * PARTS + part if ONE_SEED is None else seed, twin, draw)
 
     play()
 
@@ -149,7 +151,9 @@ def test_a_backend_answers_every_script_as_memory_does(part: int, twin: Twin) ->
 @pytest.mark.promise("P-92", "P-93")
 def test_a_few_scripts_for_every_change(twin: Twin) -> None:
     for seed in range(40):
-        _check(seed, twin)
+        _check(seed, twin, script)
+    for seed in range(8):
+        _check(seed, twin, crowd)
 
 
 @pytest.mark.promise("P-90")

@@ -52,6 +52,7 @@ from leasemq.testing.manual_clock import ManualClock
 
 QUEUES = ("q", "q:2")
 IDS = ("a", "b", "c", "d", "e", "f", "g")
+CROWD = (*(f"c{number}" for number in range(25)), *(f"{number:032x}" for number in range(5)))
 WORKERS = ("A", "B")
 SCHEDULES = ("hourly", "nightly")
 ENDLESS = Retry(max_retries=None)
@@ -345,17 +346,17 @@ class Player:
 
     async def dump(self) -> object:
         """Answer all that can be read."""
-        backend = self.backend
+        backend, ids = self.backend, (*IDS, *CROWD)
         everything: dict[str, object] = {
             "queues": await backend.queues(),
             "workers": await backend.workers(),
             "schedules": await backend.schedules(),
         }
         for queue in QUEUES:
-            records = await backend.get(queue, IDS)
+            records = await backend.get(queue, ids)
             everything[f"records of {queue}"] = records
-            known = [id_ for id_, record in zip(IDS, records, strict=True) if record is not None]
-            lives = [(id_, generation) for id_ in IDS for generation in range(4)]
+            known = [id_ for id_, record in zip(ids, records, strict=True) if record is not None]
+            lives = [(id_, generation) for id_ in ids for generation in range(4)]
             everything[f"slips of {queue}"] = await backend.slips(queue, lives)
             everything[f"all of {queue}"] = [
                 record.ref for record in (await backend.find(queue, Filter(), None, 1_000)).jobs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import TypeVar
 
@@ -23,7 +23,7 @@ from leasemq.protocol.model import (
     UniqueMode,
     UniqueUntil,
 )
-from leasemq.testing.player import HAPPENINGS, IDS, QUEUES, SCHEDULES, WORKERS, Call
+from leasemq.testing.player import CROWD, HAPPENINGS, IDS, QUEUES, SCHEDULES, WORKERS, Call
 
 T = TypeVar("T")
 
@@ -40,12 +40,18 @@ LIMITS = (1, 2, 3, 100, 1, 2, 3, 100, 0)
 def script(seed: int) -> list[Call]:
     """Draw the script of a seed; the same on every machine."""
     dice = _Dice(seed)
-    return [_call(dice) for _ in range(dice.one(LENGTHS))]
+    return [_call(dice, CALLS) for _ in range(dice.one(LENGTHS))]
 
 
-def _call(dice: _Dice) -> Call:
+def crowd(seed: int) -> list[Call]:
+    """Draw a script in which many jobs, most of them plain, move together: there are short ways for these."""
+    dice = _Dice(seed)
+    return [_call(dice, _CROWDED) for _ in range(60)]
+
+
+def _call(dice: _Dice, calls: Mapping[str, Mapping[str, Draw]]) -> Call:
     name = dice.one(_DRAWN)
-    return Call(name, tuple((argument, draw(dice)) for argument, draw in CALLS[name].items()))
+    return Call(name, tuple((argument, draw(dice)) for argument, draw in calls[name].items()))
 
 
 class _Dice:
@@ -225,6 +231,38 @@ CALLS: dict[str, dict[str, Draw]] = {
     "delete_schedule": {"name": _schedule},
     "advance_schedule": {"name": _schedule, "seen_ms": _tick, "new_ms": _tick, "jobs": _jobs},
     "move_clock": {"by_ms": _of(*STEPS_MS)},
+}
+
+
+def _one_of_many(dice: _Dice) -> NewJob:
+    if dice.chance(0.15):
+        return _job(dice)
+    return NewJob(
+        id=dice.one(CROWD),
+        task=dice.one(("t", "t", "t", "u")),
+        payload=dice.one((b"", b"x", b"x")),
+        priority=dice.one((0, 0, 0, 0, 1)),
+        keep=dice.one((Keep(), Keep(), SHORT, NOTHING, LATE_RESULT)),
+        reuse=dice.one((frozenset[State](), frozenset[State](), TERMINAL)),
+    )
+
+
+def _end_of_many(dice: _Dice) -> tuple[int, str, str, bool]:
+    happened = "returned" if dice.chance(0.7) else dice.one(tuple(HAPPENINGS))
+    return dice.one(range(18)), happened, _twist(dice) if dice.chance(0.5) else "", dice.chance(0.1)
+
+
+def _many_ends(dice: _Dice) -> tuple[tuple[int, str, str, bool], ...]:
+    return dice.some(_end_of_many, dice.one((1, 4, 10, 20)))
+
+
+_many = _of(1, 2, 5, 10, 20, 70, 100)
+_CROWDED: dict[str, dict[str, Draw]] = {
+    **CALLS,
+    "enqueue": {"queue": _queue, "jobs": lambda dice: dice.some(_one_of_many, dice.one((2, 6, 12, 30)))},
+    "claim": {**CALLS["claim"], "limit": _many},
+    "settle": {"queue": _queue, "what": _many_ends},
+    "exchange": {**CALLS["exchange"], "what": _many_ends, "limit": _many},
 }
 _WEIGHTS = {
     "enqueue": 30,
