@@ -11,11 +11,13 @@ import pytest
 import redis
 
 from leasemq.backends.redis import RedisBackend
+from leasemq.backends.redis.accepting import packed_terms
 from leasemq.backends.redis.keys import queue_prefix
 from leasemq.backends.redis.layout import short
+from leasemq.backends.redis.leasing import leases
 from leasemq.backends.redis.settings import located
 from leasemq.errors import CorruptRecord
-from leasemq.protocol.model import Acceptance, Settled, State
+from leasemq.protocol.model import Acceptance, Keep, Settled, State
 from leasemq.testing.conformance import builders
 from leasemq.testing.manual_clock import ManualClock
 from tests.servers import RedisServer
@@ -132,6 +134,16 @@ async def test_a_run_left_over_from_another_life_counts_for_nothing(
     assert (record.state, record.attempts) == (State.WAITING, 0)
     (again,) = (await backend.claim(QUEUE, 1, LEASE_MS, builders.claimant())).leases
     assert again.attempts == 1
+
+
+@pytest.mark.promise("P-99")
+def test_a_lease_whose_id_cannot_be_read_takes_no_other_along() -> None:
+    record = bytes(33) + b"\1" + bytes(3) + b"payload"  # of the terms 1; as text it would be an id, too
+    run = b"\1" + bytes(91)
+
+    (lease,) = leases(QUEUE, [b"\xff", record, b"other", record], [1, packed_terms(2, Keep(), "send")], run)
+
+    assert (lease.ref.id, lease.task, lease.payload) == ("other", "send", b"payload")
 
 
 @pytest.mark.promise("P-99", "P-34")

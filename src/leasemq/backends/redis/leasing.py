@@ -79,9 +79,10 @@ def _readable(queue: str, found: Sequence[Any], blobs: dict[int, bytes], run_raw
     fence = Fence(number=plain.fence, nonce=plain.nonce)
     pieces = iter(found)
     for piece in pieces:
+        raw = next(pieces) if isinstance(piece, bytes) else b""
         try:
             if isinstance(piece, bytes):
-                yield _plain_lease(queue, long(piece), next(pieces), plain, fence, seen)
+                yield _plain_lease(queue, long(piece), raw, plain, fence, seen)
             else:
                 yield _lease(queue, piece, seen)
         except ValueError:
