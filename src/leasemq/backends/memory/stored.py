@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from typing import TypeVar
+
+import msgspec
 
 from leasemq.protocol.insight import Attempt, EventKind, JobRecord, RefusedWrite, TrailEntry
 from leasemq.protocol.model import (
@@ -23,10 +25,10 @@ from leasemq.protocol.model import (
 )
 
 NEVER_CLAIMED = Fence(number=0, nonce="")
+T = TypeVar("T")
 
 
-@dataclass(slots=True, kw_only=True)
-class Past:
+class Past(msgspec.Struct, kw_only=True, eq=False):
     """One attempt. Owner: its job."""
 
     number: int
@@ -57,8 +59,7 @@ class Past:
         )
 
 
-@dataclass(slots=True, kw_only=True)
-class Stored:
+class Stored(msgspec.Struct, kw_only=True, eq=False):
     """One job. Owner: its shelf."""
 
     ref: Ref
@@ -97,16 +98,16 @@ class Stored:
     reason: str | None = None
     progress: bytes | None = None
     checkpoint: bytes | None = None
-    open_parents: dict[tuple[str, str], OnParentFailure] = field(default_factory=dict)
-    dependants: dict[Ref, OnParentFailure] = field(default_factory=dict)
-    aliases: list[str] = field(default_factory=list)  # ids merged into this job
+    open_parents: dict[tuple[str, str], OnParentFailure] = {}
+    dependants: dict[Ref, OnParentFailure] = {}
+    aliases: list[str] = []  # ids merged into this job
     replays: int = 0
     replay_request: int | None = None
     replay_starts: bool = False  # the next attempt is the first after a replay
-    history: deque[Past] = field(default_factory=lambda: deque(maxlen=HISTORY_LIMIT))
-    refused: deque[RefusedWrite] = field(default_factory=lambda: deque(maxlen=REFUSED_LIMIT))
+    history: list[Past] = []  # this and the next two by `keep_newest` only
+    refused: list[RefusedWrite] = []
     refused_count: int = 0
-    log: deque[bytes] = field(default_factory=lambda: deque(maxlen=HISTORY_LIMIT))
+    log: list[bytes] = []
     noted: int = 0  # the number of the newest attempt's last note
     trail: deque[TrailEntry] | None = None  # most jobs keep none, and an empty one takes 600 bytes
     trail_number: int = 0
@@ -175,7 +176,7 @@ class Stored:
 
     def refuse(self, now: int, fence: Fence, write: str) -> None:
         """Note a stale write: all that it changes."""
-        self.refused.append(RefusedWrite(at_ms=now, fence=fence.number, write=write))
+        keep_newest(self.refused, RefusedWrite(at_ms=now, fence=fence.number, write=write), REFUSED_LIMIT)
         self.refused_count += 1
 
     def lease(self) -> Lease:
@@ -247,3 +248,10 @@ class Stored:
             trail=0 if self.trail is None else self.trail.maxlen or 0,
             born=self.born,
         )
+
+
+def keep_newest(entries: list[T], entry: T, limit: int = HISTORY_LIMIT) -> None:
+    """Add an entry, and let the oldest go if there are too many. An empty deque takes 600 bytes a job."""
+    entries.append(entry)
+    if len(entries) > limit:
+        del entries[0]

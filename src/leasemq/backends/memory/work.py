@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from leasemq.backends.memory.shelf import Hold, Shelf
-from leasemq.backends.memory.stored import Past, Stored
+from leasemq.backends.memory.stored import Past, Stored, keep_newest
 from leasemq.protocol.insight import EventKind
 from leasemq.protocol.model import (
     NOT_STARTED,
@@ -157,17 +157,16 @@ def _start(shelf: Shelf, job: Stored, lease_ms: int, claimant: Claimant) -> None
     job.fence = Fence(number=max(job.fence.number + 1, now * 1_000), nonce=claimant.request_id)
     job.incarnation = claimant.incarnation
     job.lease_until_ms = now + lease_ms
-    job.history.append(
-        Past(
-            number=job.attempts,
-            worker=claimant.worker,
-            incarnation=claimant.incarnation,
-            fence=job.fence,
-            claimed_ms=now,
-            renewed_ms=now,
-            replay=job.replay_starts,
-        )
+    past = Past(
+        number=job.attempts,
+        worker=claimant.worker,
+        incarnation=claimant.incarnation,
+        fence=job.fence,
+        claimed_ms=now,
+        renewed_ms=now,
+        replay=job.replay_starts,
     )
+    keep_newest(job.history, past)
     job.replay_starts = False
     shelf.free_key(job, at=UniqueUntil.START)
     shelf.place(job, State.ACTIVE, EventKind.CLAIMED)
@@ -249,7 +248,7 @@ def note(shelf: Shelf, entry: Note) -> Noted:
             job.progress = entry.value
             shelf.tell(job, EventKind.PROGRESS, entry.value)
         case NoteKind.LOG:
-            job.log.append(entry.value)
+            keep_newest(job.log, entry.value)
             job.trace(shelf.clock(), entry.kind, entry.value)
         case NoteKind.CHECKPOINT:
             job.checkpoint = entry.value
