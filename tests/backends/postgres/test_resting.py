@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 
 import psycopg
 import pytest
+from psycopg.rows import dict_row
+from psycopg.types.string import TextLoader
 
 from leasemq.backends.postgres import PostgresBackend, from_url
 from leasemq.backends.postgres.settings import Settings
@@ -75,6 +77,32 @@ async def test_a_transaction_leaves_nothing_locked_while_its_connection_rests(
     await backend.close()
 
     assert taken[0][0] is True
+
+
+@pytest.mark.parametrize("blocks", [False, True])
+async def test_what_a_block_says_of_rows_cursors_and_types_is_its_own(
+    served: ServedStore, blocks: bool
+) -> None:
+    backend = from_url(served.url)
+    await backend.prepare()
+    found: list[Any] = []
+    for is_first in (True, False):
+        async with backend.transaction(blocks=blocks, idle_ms=30_000) as joined:
+            session: Any = joined.session
+            if is_first:
+                session.cursor_factory = psycopg.RawCursor if blocks else psycopg.AsyncRawCursor
+                session.row_factory = dict_row
+                session.adapters.register_loader("int4", TextLoader)
+            placeholder = "$1" if is_first else "%s"
+            asked = session.execute(f"select {placeholder}::int4 as one, pg_backend_pid()::int8 as pid", (1,))
+            rows = (asked if blocks else await asked).fetchall()
+            found.append(rows if blocks else await rows)
+            await joined.commit()
+    await backend.close()
+
+    (before,), (after,) = found
+    assert before == {"one": "1", "pid": after[1]}  # of the same session
+    assert after[0] == 1
 
 
 @pytest.mark.promise("P-82")

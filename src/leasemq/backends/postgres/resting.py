@@ -6,8 +6,9 @@ import threading
 from typing import Any, Never, TypeVar
 
 import psycopg
-from psycopg import AsyncConnection, Connection, generators
+from psycopg import AsyncConnection, AsyncCursor, Connection, Cursor, generators
 from psycopg.abc import PQGen
+from psycopg.adapt import AdaptersMap
 from psycopg.errors import error_from_result
 from psycopg.pq import ExecStatus, TransactionStatus
 from psycopg.pq.abc import PGconn
@@ -32,7 +33,20 @@ _FRESH = (
 )
 
 
-class BlockConnection(WireConnection):
+class _Adapted:
+    """What a block says of types is its own: the next one on the same session knows none of it."""
+
+    own_adapters: AdaptersMap | None = None
+
+    @property
+    def adapters(self) -> AdaptersMap:
+        """See `psycopg.Connection.adapters`."""
+        if self.own_adapters is None:
+            self.own_adapters = AdaptersMap(psycopg.adapters)
+        return self.own_adapters
+
+
+class BlockConnection(_Adapted, WireConnection):
     """The connection of a block in a loop."""
 
     is_fresh = False
@@ -57,7 +71,7 @@ class BlockConnection(WireConnection):
                 self.is_fresh = await self.wait(_ended(self.pgconn, verb))
 
 
-class BlockingConnection(LineConnection):
+class BlockingConnection(_Adapted, LineConnection):
     """The connection of a block in a thread."""
 
     is_fresh = False
@@ -123,7 +137,11 @@ class Resting:
     def give(self, driver: BlockDriver, loop: Loop) -> None:
         """Let it rest if nothing is open or left on it and there is room; else close it."""
         is_idle = driver.is_fresh and driver.info.transaction_status == TransactionStatus.IDLE
-        driver.row_factory = tuple_row
+        driver.row_factory, driver.own_adapters = tuple_row, None
+        if isinstance(driver, BlockConnection):
+            driver.cursor_factory = AsyncCursor
+        else:
+            driver.cursor_factory = Cursor
         resting = self._places.of(loop)
         with self._guard:
             if is_idle and len(resting) < MOST:
