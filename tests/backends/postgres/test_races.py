@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
+import psycopg
 import pytest
 import pytest_asyncio
 
 from leasemq.backends.postgres import PostgresBackend
 from leasemq.protocol.insight import EVENT_AGE_MS, Event, EventKind
 from leasemq.protocol.lifecycle import is_legal
-from leasemq.protocol.model import Ref, State
+from leasemq.protocol.model import Acceptance, NewJob, Ref, State, Unique
+from leasemq.testing.conformance import builders
 from leasemq.testing.conformance.books import check_books
 from leasemq.testing.manual_clock import ManualClock
 from leasemq.testing.player import IDS, QUEUES, Call, Player
 from leasemq.testing.scripts import script
-from tests.backends.postgres.conftest import settings_for
+from tests.backends.postgres.conftest import Operator, becomes, placed, settings_for
 
 PROCESSES = 4
 STAYS = {EventKind.CANCEL_REQUESTED, EventKind.REPLACED, EventKind.RESCHEDULED, EventKind.PROGRESS}
@@ -105,3 +107,54 @@ def _check_moves(told: list[Event]) -> None:
         else:
             assert event.state is not None, event
             assert is_legal(before, event.state), event
+
+
+@pytest.mark.promise("P-94")
+async def test_batches_that_bring_the_same_new_keys_in_different_orders_stand_in_one_line(
+    backends: list[PostgresBackend], postgres_url: str, operator: Operator, schema: str
+) -> None:
+    one, other, *_ = backends
+    await one.enqueue("q", [builders.new_job("first", unique=Unique(key="k"))])
+    taken = "INSERT INTO {s}.hold SELECT queue, 'm', 'x', 1 FROM {s}.hold"
+    waiting = (
+        "SELECT pg_blocking_pids(pid) FROM pg_stat_activity"
+        " WHERE application_name = %s AND wait_event_type = 'Lock'"
+    )
+    with psycopg.connect(postgres_url) as third:  # has the key in the middle for now
+        pid = third.info.backend_pid
+        third.execute(placed(taken, schema))
+        batches = [
+            asyncio.create_task(backend.enqueue("q", [_keyed(key, name) for key in keys]))
+            for backend, name, keys in ((one, "one", "amz"), (other, "other", "zma"))
+        ]
+
+        def waiters() -> list[list[int]]:
+            return [pids for (pids,) in operator.execute(waiting, (schema,)).fetchall()]
+
+        await becomes(lambda: len(waiters()) == len(batches), "both wait")
+        behind = waiters()
+        third.rollback()
+    told = [answer.acceptance for batch in batches for answer in await batch]
+
+    assert sum(pid in pids for pids in behind) == 1
+    assert sorted(told) == [*[Acceptance.CREATED] * 3, *[Acceptance.SKIPPED] * 3]
+
+
+@pytest.mark.promise("P-94")
+async def test_a_known_id_in_a_batch_leaves_its_new_key_to_others(
+    backends: list[PostgresBackend], operator: Operator, schema: str
+) -> None:
+    (backend, *_) = backends
+    await backend.enqueue("q", [builders.new_job("one-a")])
+    batch = [_keyed("a", "one"), _keyed("z", "one")]
+    told = [answer.acceptance for answer in await backend.enqueue("q", batch)]
+    held = operator.execute(placed("SELECT key FROM {s}.hold", schema)).fetchall()
+    (later,) = await backend.enqueue("q", [_keyed("a", "other")])
+
+    assert told == [Acceptance.EXISTING, Acceptance.CREATED]
+    assert held == [("z",)]
+    assert later.acceptance is Acceptance.CREATED
+
+
+def _keyed(key: str, name: str) -> NewJob:
+    return builders.new_job(f"{name}-{key}", unique=Unique(key=key))

@@ -120,6 +120,14 @@ BEGIN
     p_unique_untils := {spread}(p_unique_untils, v_count);
     p_unique_windows := {spread}(p_unique_windows, v_count);
     p_at_mosts := {spread}(p_at_mosts, v_count);
+    -- Keys that nobody holds are taken first, in one order, by a holder without a life whom the job replaces: two batches
+    -- that bring the same new keys would else wait for each other, and not see in time whose jobs to lock.
+    IF v_count > 1 AND p_unique_keys IS NOT NULL THEN
+        INSERT INTO {schema}.hold (queue, key, id, generation)
+        SELECT v_queue, u.key, '', 0 FROM unnest(p_unique_keys) AS u (key)
+        WHERE u.key IS NOT NULL GROUP BY u.key ORDER BY u.key
+        ON CONFLICT (queue, key) DO NOTHING;
+    END IF;
     -- What stands for the ids and holds the keys is locked in the order that everybody keeps: jobs, then keys. Jobs
     -- that run are not: nothing makes way while it runs, and a handler's own transaction may have it locked for long.
     PERFORM {lock_jobs}(v_queue, ARRAY(
@@ -155,6 +163,9 @@ BEGIN
         states := states || v_one.state;
         sames := sames || v_one.same;
     END LOOP;
+    IF 2 = ANY(acceptances) THEN  -- a known id takes no key
+        DELETE FROM {schema}.hold AS h WHERE h.queue = v_queue AND h.key = ANY(p_unique_keys) AND h.generation = 0;
+    END IF;
     IF 1 = ANY(acceptances) OR 5 = ANY(acceptances) THEN
         PERFORM {push}(p_channel, p_queue, true, NULL, NULL, NULL, NULL);
     ELSIF 4 = ANY(acceptances) THEN

@@ -76,7 +76,9 @@ BEGIN
             INSERT INTO {schema}.hold (queue, key, id, generation, until_ms)
             VALUES (p_queue, p_unique_key, p_id, v_life,
                 CASE WHEN p_unique_mode <> 'debounce' THEN p_now + p_unique_window END)
-            ON CONFLICT (queue, key) DO NOTHING;
+            ON CONFLICT ON CONSTRAINT hold_pkey DO UPDATE
+                SET id = p_id, generation = v_life, until_ms = excluded.until_ms
+                WHERE hold.generation = 0;  -- kept free for this batch
             IF NOT FOUND THEN
                 SELECT h.* INTO v_hold FROM {schema}.hold AS h
                 WHERE h.queue = p_queue AND h.key = p_unique_key FOR UPDATE;
