@@ -319,6 +319,28 @@ async def test_nobody_waits_for_a_transaction_that_is_the_first_to_use_a_queue(
     assert (await backend.counts("fresh")).waiting == 2
 
 
+@pytest.mark.promise("P-82")
+async def test_nobody_waits_for_the_first_to_use_a_queue_that_an_own_snapshot_has_rolled_back(
+    backend: PostgresBackend, served: ServedStore
+) -> None:
+    """It could not register the queue apart, so nobody has."""
+    conninfo = located(served.url).conninfo
+    async with await psycopg.AsyncConnection.connect(conninfo) as session:
+        await session.set_isolation_level(psycopg.IsolationLevel.REPEATABLE_READ)
+        joined = backend.joined(session)
+        await joined.enqueue("fresh", [builders.new_job("undone")])
+        await joined.roll_back()
+    other = from_url(served.url)
+
+    async with backend.transaction(blocks=False, idle_ms=30_000) as joined:
+        await joined.enqueue("fresh", [builders.new_job("mine")])
+        await other.enqueue("fresh", [builders.new_job("theirs")])
+        await joined.commit()
+    await other.close()
+
+    assert (await backend.counts("fresh")).waiting == 2
+
+
 async def test_a_transaction_with_a_snapshot_of_its_own_enqueues_in_a_queue_that_is_new(
     backend: PostgresBackend, served: ServedStore
 ) -> None:

@@ -84,7 +84,7 @@ class PostgresJoined:
                 ) as apart:
                     await apart.open_queue(queue)
                     await apart.commit()
-        elif len(self._target.known_queues) < _KNOWN_AT_MOST:
+        elif is_new is False and len(self._target.known_queues) < _KNOWN_AT_MOST:
             self._target.known_queues.add(queue)
 
     async def open_queue(self, queue: str) -> None:
