@@ -182,3 +182,19 @@ def test_a_value_arrives_equal_or_is_refused_and_nothing_else(value: Any) -> Non
     except PayloadRejected:
         return
     assert same(arrived, value)
+
+
+@pytest.mark.promise("P-100")
+def test_an_object_is_any_plain_data() -> None:
+    def declared(value: object, more: list[object]) -> object:
+        return value
+
+    reader = signature(declared)
+
+    assert reader.decode_arguments(reader.encode_arguments(({"a": 1}, [1.0, None]), {})) == (
+        (),
+        {"value": {"a": 1}, "more": [1.0, None]},
+    )
+    assert reader.decode_result(reader.encode_result(["x"])) == ["x"]
+    with pytest.raises(PayloadRejected, match="argument more"):
+        reader.encode_arguments((1, [object()]), {})

@@ -135,6 +135,14 @@ def test_a_parameter_added_since_is_a_mismatch_that_names_task_and_parameter() -
 
 
 @pytest.mark.promise("P-28", "B42")
+def test_a_parameter_that_only_a_position_fills_since_is_a_mismatch_also_beside_any_names() -> None:
+    def old(a: int, **named: int) -> None: ...
+
+    with pytest.raises(ArgumentMismatch, match="missing parameter a "):
+        signature(shadowed).decode_arguments(stored(old, 1, b=2))
+
+
+@pytest.mark.promise("P-28", "B42")
 @pytest.mark.parametrize(
     ("call", "reason"),
     [

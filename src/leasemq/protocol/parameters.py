@@ -105,6 +105,8 @@ class Parameters:
 
     def misfit(self, placed: int, names: Collection[str]) -> str | None:
         """Answer why so many positions and these names are no call of the function, or None."""
+        if self.rest_named is not None:  # takes the name of what only a position fills, and does not fill it
+            names = self.named_shapes.keys() & names
         if not placed and self.required.issubset(names):
             return None
         filled = frozenset(self.by_place[:placed])

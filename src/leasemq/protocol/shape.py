@@ -141,7 +141,7 @@ def _check_storable(annotation: Any, where: str) -> None:
         unknown = [
             node
             for node in _nodes(annotation)
-            if isinstance(msgspec.inspect.type_info(node), msgspec.inspect.CustomType)
+            if node is not object and isinstance(msgspec.inspect.type_info(node), msgspec.inspect.CustomType)
         ]
     except (TypeError, NameError, RecursionError) as error:
         raise InvalidSetting(f"{where}: values of this annotation cannot be stored: {error}") from error
