@@ -101,7 +101,7 @@ PEERS: Mapping[str, tuple[Peer, ...]] = {
         Peer(name="arq", driver="on_arq.py", requires=("arq==0.28.0", "uvloop==0.23.0")),
     ),
     "postgres": (
-        _ours(concurrency=400),
+        _ours(concurrency=1000),
         _pgqueuer(500),
         Peer(
             name="procrastinate",
