@@ -167,8 +167,19 @@ def waiting_bytes(peer: Peer, backend: str, jobs: int) -> Sample:
 
 
 def _memory(server: Redis) -> int:
-    found: int = server.info("memory")["used_memory"]
+    """Answer what the data take: neither the scripts' engine nor the buffers of whoever has just gone."""
+    before, found = -1, _used(server)
+    for _ in range(10):
+        if found == before:
+            break
+        time.sleep(0.5)
+        before, found = found, _used(server)
     return found
+
+
+def _used(server: Redis) -> int:
+    told = server.info("memory")
+    return int(told["used_memory"]) - int(told["used_memory_vm_total"])
 
 
 def _in_streams(server: Redis) -> int:
