@@ -11,7 +11,7 @@ SERVERS := build/.servers
 help:
 	@echo "make demo      jobs on a durable queue while workers are killed and frozen; ends with 'lost 0'"
 	@echo "make check     format, lint, types, imports and the fast tests"
-	@echo "make test      all tests, a twelfth of the planted faults, and whether a promise lacks a test"
+	@echo "make test      all tests, one in 24 of the planted faults, and whether a promise lacks a test"
 	@echo "make mutants   all planted faults, and what is proven; ONLY=name for some of them"
 	@echo "make fuzz      the random tests with new random examples, and more of them"
 	@echo "make stress    ARGS='tests/worker/test_outages.py': these tests, 20 times, while every core is busy"

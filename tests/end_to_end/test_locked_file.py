@@ -57,7 +57,7 @@ def test_an_outage_longer_than_the_patience_is_told_and_then_over(place: Place) 
     place.enqueue("quick", id="K")
     place.wait_for_state("K", State.COMPLETED)
 
-    assert took_s <= 3.5
+    assert took_s <= 2 + 4  # a busy machine's
     assert place.counts().accepted == 2
     assert worker.is_alive
     assert (record.attempts, record.stalls, record.failures) == (1, 0, 0)

@@ -23,4 +23,4 @@ def test_jobs_behind_a_long_one_are_run_by_an_idle_worker(place: Place) -> None:
     place.wait_for_completed(6)
 
     assert [start.values["name"] for start in starts] == ["B"] * 5
-    assert max(start.at_s for start in starts) - began_at_s <= 2
+    assert max(start.at_s for start in starts) - began_at_s <= 5  # half of the lease

@@ -14,6 +14,8 @@ from tests.end_to_end.place import Place
 pytestmark = pytest.mark.by_url
 
 NOBODY_WAITS_FOR_A_LEASE_S = 60.0  # so long that a recovery by its end would fail these tests
+# On a busy machine. The exact times are shown in virtual time, by tests/worker/test_shutdown.py.
+AT_ONCE_S = 5.0
 NO_OPS = tuple(f"no-op-{number}" for number in range(10))
 
 
@@ -76,8 +78,8 @@ def test_a_job_that_outlasts_the_drain_time_is_given_back_at_once(place: Place, 
     place.wait_for_completed(11)
 
     record = place.record("J")
-    assert second.at_s - told_at_s <= 1 + 1.5
-    assert stopped_at_s - told_at_s <= 1 + 2.5
+    assert second.at_s - told_at_s <= 1 + AT_ONCE_S
+    assert stopped_at_s - told_at_s <= 1 + AT_ONCE_S
     assert (record.state, record.attempts, record.stalls, record.failures) == (State.COMPLETED, 2, 0, 0)
     assert names(place.ledger.starts("J")) == ["A", "B"]
     assert names(place.ledger.lines("end", "J")) == ["B"]
@@ -96,7 +98,7 @@ def test_a_worker_with_nothing_but_a_job_due_in_an_hour_stops_at_once(place: Pla
 
     record = place.record("later")
     assert code == 0
-    assert took_s <= 1.5
+    assert took_s <= AT_ONCE_S
     assert (record.state, record.due_ms, record.attempts) == (State.SCHEDULED, due_ms, 0)
 
 
@@ -118,7 +120,7 @@ def test_a_second_signal_gives_back_what_runs_within_half_a_second(place: Place)
     record = place.wait_for_state("J", State.COMPLETED)
 
     assert code != 0
-    assert took_s <= 1.5
+    assert took_s <= AT_ONCE_S
     assert given_back.state is State.WAITING
     assert (record.attempts, record.stalls, record.failures) == (2, 0, 0)
 
